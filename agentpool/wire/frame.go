@@ -17,6 +17,22 @@ const (
 	Failure           // id and error
 )
 
+// String returns a word for logs.
+func (k Kind) String() string {
+	switch k {
+	case Request:
+		return "request"
+	case Notification:
+		return "notification"
+	case Result:
+		return "result"
+	case Failure:
+		return "failure"
+	default:
+		return "invalid"
+	}
+}
+
 // Span is a half-open byte range of Frame.Raw. The zero Span means that the part is absent.
 type Span struct{ Start, End int }
 
@@ -51,4 +67,7 @@ type Frame struct {
 	Update     Span // params.update when it is an object
 	UpdateKind Span // params.update.sessionUpdate when it is a string, with its quotes
 	StopReason Span // result.stopReason when it is a string, with its quotes
+
+	gateMember Span // GateMeta with its name: from the name's quote to the end of the value
+	oddMeta    Span // params._meta or result._meta when it is not an object
 }

@@ -1,0 +1,104 @@
+package wire
+
+// Lookup returns the place in obj of the value at path, a list of member names, one for each level. Names that were
+// written with escapes are understood. obj must be an object that Parse has accepted, or a part of a frame that is one;
+// the result is the zero Span if there is no such member, or if obj is anything else. With an empty path it is obj itself.
+func Lookup(obj []byte, path ...string) Span {
+	at := Span{skipSpace(obj, 0), len(obj)}
+	for _, name := range path {
+		at = member(obj, at.Start, name)
+		if !at.Present() {
+			return Span{}
+		}
+	}
+	return at
+}
+
+// member finds the value of the member called name in the object at b[i].
+func member(b []byte, i int, name string) Span {
+	if i >= len(b) || b[i] != '{' {
+		return Span{}
+	}
+	i = skipSpace(b, i+1)
+	for i < len(b) && b[i] == '"' {
+		end := skipString(b, i)
+		found := Equal(b[i:end], name)
+		i = skipSpace(b, end)
+		if i >= len(b) || b[i] != ':' {
+			return Span{}
+		}
+		i = skipSpace(b, i+1)
+		end = skipValue(b, i)
+		if found {
+			return Span{i, end}
+		}
+		i = skipSpace(b, end)
+		if i >= len(b) || b[i] != ',' {
+			return Span{}
+		}
+		i = skipSpace(b, i+1)
+	}
+	return Span{}
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && isSpace(b[i]) {
+		i++
+	}
+	return i
+}
+
+// skipString returns the index after the string at b[i], len(b) if it has no end.
+func skipString(b []byte, i int) int {
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(b)
+}
+
+// skipValue returns the index after the value at b[i], without checking it; len(b) if it has no end.
+func skipValue(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+		case '{', '[':
+			depth++
+			i++
+			continue
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			}
+			i++
+		case ',', ':', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+			i++
+			continue
+		default:
+			for i < len(b) && !isDelim(b[i]) {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+	return len(b)
+}
+
+func isDelim(c byte) bool {
+	switch c {
+	case ',', ':', '}', ']', '{', '[', '"', ' ', '\t', '\r', '\n':
+		return true
+	}
+	return false
+}

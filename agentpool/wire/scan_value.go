@@ -1,0 +1,335 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// role says which object of a message is scanned, for its members that have a place in Frame.
+type role uint8
+
+const (
+	roleOther role = iota
+	roleTop
+	roleParams
+	roleResult
+	roleMeta
+	roleUpdate
+)
+
+func (s *scanner) top() int {
+	if s.b[0] == '{' {
+		return s.object(0, 1, roleTop)
+	}
+	return s.value(0, 0)
+}
+
+// value scans the value at i, which is inside depth objects and arrays.
+func (s *scanner) value(i, depth int) int {
+	if i >= len(s.b) {
+		return s.fail(ErrSyntax, i, "unexpected end")
+	}
+	switch c := s.b[i]; c {
+	case '"':
+		end, _ := s.str(i)
+		return end
+	case '{':
+		return s.object(i, depth+1, roleOther)
+	case '[':
+		return s.array(i, depth+1)
+	case 't':
+		return s.literal(i, "true")
+	case 'f':
+		return s.literal(i, "false")
+	case 'n':
+		return s.literal(i, "null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return s.number(i)
+	default:
+		return s.fail(ErrSyntax, i, "not the start of a value")
+	}
+}
+
+func (s *scanner) space(i int) int {
+	for i < len(s.b) && isSpace(s.b[i]) {
+		i++
+	}
+	return i
+}
+
+// at reports whether the byte at i is c.
+func (s *scanner) at(i int, c byte) bool { return i < len(s.b) && s.b[i] == c }
+
+func (s *scanner) object(i, depth int, r role) int {
+	if depth > s.maxDepth {
+		return s.fail(ErrDepth, i, "nested too deep")
+	}
+	i = s.space(i + 1)
+	if s.at(i, '}') {
+		return i + 1
+	}
+	base, namesBase := len(s.keys), len(s.names)
+	var table []uint32 // of the member names, once there are many
+	for {
+		if !s.at(i, '"') {
+			return s.fail(ErrSyntax, i, "expected the name of a member")
+		}
+		nameAt := i
+		end, escaped := s.str(i)
+		if end < 0 {
+			return -1
+		}
+		name := s.pushKey(nameAt+1, end-1, escaped)
+		if table == nil && len(s.keys)-base <= linearKeys {
+			if s.isRepeated(base) {
+				return s.fail(ErrDuplicateKey, nameAt, "two members of one name")
+			}
+		} else if table = s.insertKey(table, base); table == nil {
+			return s.fail(ErrDuplicateKey, nameAt, "two members of one name")
+		}
+		i = s.space(end)
+		if !s.at(i, ':') {
+			return s.fail(ErrSyntax, i, "expected a colon")
+		}
+		i = s.space(i + 1)
+		valueAt := i
+		if r == roleOther {
+			i = s.value(i, depth)
+		} else {
+			i = s.part(nameAt, name, i, depth, r)
+		}
+		if i < 0 {
+			return -1
+		}
+		i = s.space(i)
+		if s.at(i, ',') {
+			i = s.space(i + 1)
+			continue
+		}
+		if s.at(i, '}') {
+			break
+		}
+		return s.fail(ErrSyntax, max(i, valueAt), "expected a comma or the end of the object")
+	}
+	s.keys, s.names = s.keys[:base], s.names[:namesBase]
+	if table != nil {
+		s.tables = append(s.tables, table)
+	}
+	return i + 1
+}
+
+// part scans the value at i of a member of an object with a role, and notes its place if it has one in Frame.
+func (s *scanner) part(nameAt int, name []byte, i, depth int, r role) int {
+	var (
+		place *Span
+		only  byte // first byte of the one type that counts, 0: any
+		sub   role
+		f     = s.f
+	)
+	switch r {
+	case roleTop:
+		switch string(name) {
+		case "jsonrpc":
+			place, only = &s.jsonrpc, 0
+		case "id":
+			place = &s.id
+		case "method":
+			place = &s.method
+		case "params":
+			place, sub = &f.Params, roleParams
+		case "result":
+			place, sub = &f.Result, roleResult
+		case "error":
+			place = &f.Error
+		}
+	case roleParams, roleResult:
+		switch string(name) {
+		case "sessionId":
+			place, only = &f.SessionID, '"'
+		case "_meta":
+			place, only, sub = &f.Meta, '{', roleMeta
+			if !s.at(i, '{') {
+				place, only = &f.oddMeta, 0
+			}
+		case "update":
+			if r == roleParams {
+				place, only, sub = &f.Update, '{', roleUpdate
+			}
+		case "stopReason":
+			if r == roleResult {
+				place, only = &f.StopReason, '"'
+			}
+		}
+	case roleMeta:
+		if string(name) == "acpgate" {
+			place = &f.GateMeta
+		}
+	case roleUpdate:
+		if string(name) == "sessionUpdate" {
+			place, only = &f.UpdateKind, '"'
+		}
+	}
+	var end int
+	if sub != roleOther && s.at(i, '{') {
+		end = s.object(i, depth+1, sub)
+	} else {
+		end = s.value(i, depth)
+	}
+	if end >= 0 && place != nil && (only == 0 || s.b[i] == only) {
+		*place = Span{i, end}
+		if r == roleMeta {
+			f.gateMember = Span{nameAt, end}
+		}
+	}
+	return end
+}
+
+func (s *scanner) array(i, depth int) int {
+	if depth > s.maxDepth {
+		return s.fail(ErrDepth, i, "nested too deep")
+	}
+	i = s.space(i + 1)
+	if s.at(i, ']') {
+		return i + 1
+	}
+	for {
+		if i = s.value(i, depth); i < 0 {
+			return -1
+		}
+		i = s.space(i)
+		if s.at(i, ',') {
+			i = s.space(i + 1)
+			continue
+		}
+		if s.at(i, ']') {
+			return i + 1
+		}
+		return s.fail(ErrSyntax, i, "expected a comma or the end of the array")
+	}
+}
+
+func (s *scanner) literal(i int, word string) int {
+	if len(s.b)-i < len(word) || string(s.b[i:i+len(word)]) != word {
+		return s.fail(ErrSyntax, i, "not a literal")
+	}
+	return i + len(word)
+}
+
+func (s *scanner) number(i int) int {
+	if s.b[i] == '-' {
+		i++
+	}
+	if s.at(i, '0') {
+		i++
+	} else if i = s.digits(i); i < 0 {
+		return -1
+	}
+	if s.at(i, '.') {
+		if i = s.digits(i + 1); i < 0 {
+			return -1
+		}
+	}
+	if s.at(i, 'e') || s.at(i, 'E') {
+		i++
+		if s.at(i, '+') || s.at(i, '-') {
+			i++
+		}
+		return s.digits(i)
+	}
+	return i
+}
+
+// digits scans one digit or more.
+func (s *scanner) digits(i int) int {
+	start := i
+	for i < len(s.b) && s.b[i] >= '0' && s.b[i] <= '9' {
+		i++
+	}
+	if i == start {
+		return s.fail(ErrSyntax, i, "expected a digit")
+	}
+	return i
+}
+
+// str scans the string at i and reports whether it holds escapes.
+func (s *scanner) str(i int) (end int, escaped bool) {
+	b := s.b
+	i++
+	for {
+		i = plain(b, i)
+		if i >= len(b) {
+			return s.fail(ErrSyntax, i, "unexpected end of a string"), false
+		}
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1, escaped
+		case c == '\\':
+			escaped = true
+			if i = s.escape(i); i < 0 {
+				return -1, false
+			}
+		case c < ' ':
+			return s.fail(ErrSyntax, i, "control character in a string"), false
+		default:
+			for i < len(b) && b[i] >= utf8.RuneSelf {
+				r, n := utf8.DecodeRune(b[i:])
+				if r == utf8.RuneError && n <= 1 {
+					return s.fail(ErrUTF8, i, "not UTF-8"), false
+				}
+				i += n
+			}
+		}
+	}
+}
+
+// plain returns the index of the first byte of b, from i on, that needs a look inside a string: quote, backslash,
+// control character or one beyond ASCII. It tests eight bytes at a time; the lowest bit set is exact, because a borrow
+// only ever comes from a byte that is a hit itself.
+func plain(b []byte, i int) int {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+	)
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		hit := ((x - ones*' ') | ((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones) | x) & highs
+		if hit != 0 {
+			return i + bits.TrailingZeros64(hit)>>3
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			break
+		}
+	}
+	return i
+}
+
+// escape scans the escape at i, for a surrogate pair both halves.
+func (s *scanner) escape(i int) int {
+	if i+1 >= len(s.b) {
+		return s.fail(ErrSyntax, i+1, "unexpected end of a string")
+	}
+	switch s.b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		u, ok := hex4(s.b, i+2)
+		if !ok {
+			return s.fail(ErrSyntax, i, "bad \\u escape")
+		}
+		if !isSurrogate(u) {
+			return i + 6
+		}
+		if _, end := surrogatePair(s.b, i, u); end == i+12 {
+			return end
+		}
+		if !s.loneSurrogates {
+			return s.fail(ErrUTF8, i, "half a surrogate pair")
+		}
+		return i + 6
+	default:
+		return s.fail(ErrSyntax, i, "unknown escape")
+	}
+}
