@@ -18,9 +18,14 @@ type Agents interface {
 	Describe(ctx context.Context, principal, agent string) (*AgentInfo, error)
 
 	// Acquire returns a handle to a running, initialized process of (principal, agent) that has room for one more
-	// session, starting one if need be. The caller owns the handle and must Release it. Errors: *AgentError with reason
+	// session, starting one if need be. cwd is the working directory of that session: sandboxed processes are not shared
+	// between workspace roots (DESIGN T3). The caller owns the handle and must Release it. Errors: *AgentError with reason
 	// agent_unknown, agent_restarting, agent_start_failed, agent_limit.
-	Acquire(ctx context.Context, principal, agent string) (Agent, error)
+	Acquire(ctx context.Context, principal, agent, cwd string) (Agent, error)
+
+	// Control is Acquire without a place for a session: for session/list, session/delete, authenticate, logout and
+	// whatever else names no open session. The handle must be released and never bound.
+	Control(ctx context.Context, principal, agent string) (Agent, error)
 }
 
 // AgentInfo is the initialize result of an agent. It is immutable.
