@@ -17,6 +17,14 @@ type keyRef struct {
 	decoded    bool
 }
 
+// open returns the names of all open objects.
+func (s *scanner) open() []keyRef {
+	if s.spill != nil {
+		return s.spill[:s.numKeys]
+	}
+	return s.room[:s.numKeys]
+}
+
 func (s *scanner) keyBytes(k keyRef) []byte {
 	if k.decoded {
 		return s.names[k.start:k.end]
@@ -37,15 +45,24 @@ func (s *scanner) pushKey(start, end int, escaped bool) []byte {
 	if n := len(name); n > 0 {
 		k.hash = uint32(n)<<16 ^ uint32(name[0])<<8 ^ uint32(name[n-1])
 	}
-	s.keys = append(s.keys, k)
+	switch {
+	case s.spill != nil:
+		s.spill = append(s.spill[:s.numKeys], k)
+	case s.numKeys < inlineKeys:
+		s.room[s.numKeys] = k
+	default:
+		s.spill = append(append(make([]keyRef, 0, 4*inlineKeys), s.room[:]...), k)
+	}
+	s.numKeys++
 	return name
 }
 
 // isRepeated compares the newest name with those from base on.
 func (s *scanner) isRepeated(base int) bool {
-	last := len(s.keys) - 1
-	k := s.keys[last]
-	for _, o := range s.keys[base:last] {
+	keys := s.open()[base:]
+	last := len(keys) - 1
+	k := keys[last]
+	for _, o := range keys[:last] {
 		if o.hash == k.hash && bytes.Equal(s.keyBytes(o), s.keyBytes(k)) {
 			return true
 		}
@@ -56,7 +73,7 @@ func (s *scanner) isRepeated(base int) bool {
 // insertKey puts the newest name into the hash table of the object whose names start at base, building the table when it
 // is nil. It returns nil if the name is there already. Slots hold an index relative to base, plus one.
 func (s *scanner) insertKey(table []uint32, base int) []uint32 {
-	last := len(s.keys) - 1
+	last := s.numKeys - 1
 	switch {
 	case table == nil:
 		table = s.newTable()
@@ -106,12 +123,14 @@ func (s *scanner) seededHash(i int) {
 	if s.seed == (maphash.Seed{}) {
 		s.seed = maphash.MakeSeed()
 	}
-	s.keys[i].hash = uint32(maphash.Bytes(s.seed, s.keyBytes(s.keys[i])))
+	k := &s.open()[i]
+	k.hash = uint32(maphash.Bytes(s.seed, s.keyBytes(*k)))
 }
 
 // place puts name i into table, false if an equal one is there.
 func (s *scanner) place(table []uint32, base, i int) bool {
-	k := s.keys[i]
+	keys := s.open()[base:]
+	k := keys[i-base]
 	mask := uint32(len(table) - 1)
 	for at := k.hash & mask; ; at = (at + 1) & mask {
 		slot := table[at]
@@ -119,7 +138,7 @@ func (s *scanner) place(table []uint32, base, i int) bool {
 			table[at] = uint32(i-base) + 1
 			return true
 		}
-		o := s.keys[base+int(slot)-1]
+		o := keys[slot-1]
 		if o.hash == k.hash && bytes.Equal(s.keyBytes(o), s.keyBytes(k)) {
 			return false
 		}

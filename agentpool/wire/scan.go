@@ -13,19 +13,14 @@ import (
 // Errors are of type *Error. When b is valid JSON, the frame returned with the error has Raw, and ID if there is a usable
 // one, so that an answer can carry them. Frames of known methods do not allocate.
 func Parse(b []byte, lim Limits) (Frame, error) {
-	var (
-		f    Frame
-		room [inlineKeys]keyRef
-	)
 	lo, hi := trim(b)
 	if lo == hi {
-		return f, &Error{Kind: ErrSyntax, Offset: lo, Msg: "no value"}
+		return Frame{}, &Error{Kind: ErrSyntax, Offset: lo, Msg: "no value"}
 	}
 	if hi-lo > math.MaxInt32 {
-		return f, &Error{Kind: ErrSyntax, Offset: lo, Msg: "longer than 2 GiB"}
+		return Frame{}, &Error{Kind: ErrSyntax, Offset: lo, Msg: "longer than 2 GiB"}
 	}
-	f.Raw = b[lo:hi:hi]
-	s := scanner{b: f.Raw, f: &f, keys: room[:0], maxDepth: lim.maxDepth(), loneSurrogates: lim.LoneSurrogates}
+	s := scanner{b: b[lo:hi:hi], maxDepth: lim.maxDepth(), loneSurrogates: lim.LoneSurrogates}
 	end := s.top()
 	if end >= 0 && end < len(s.b) {
 		end = s.fail(ErrSyntax, end, "data after the value")
@@ -34,9 +29,10 @@ func Parse(b []byte, lim Limits) (Frame, error) {
 		end = s.classify(lim.maxID())
 	}
 	if end < 0 {
-		return Frame{Raw: f.Raw, ID: f.ID}, &Error{Kind: s.kind, Offset: lo + s.off, Msg: s.msg}
+		return Frame{Raw: s.b, ID: s.f.ID}, &Error{Kind: s.kind, Offset: lo + s.off, Msg: s.msg}
 	}
-	return f, nil
+	s.f.Raw = s.b
+	return s.f, nil
 }
 
 // ParseClient is Parse for frames of clients. It also replaces every raw CR and LF of the message in place, in b, by a
@@ -78,14 +74,19 @@ func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\
 // index after it, or -1 once fail was called.
 type scanner struct {
 	b              []byte
-	f              *Frame
+	f              Frame
 	maxDepth       int
 	loneSurrogates bool
 
 	jsonrpc, method Span
 	id              Span
 
-	keys   []keyRef   // names of the members of all open objects, outermost first
+	// Names of the members of all open objects, outermost first: numKeys of them in room, or all of them in spill once
+	// room was full. A slice of room kept here would move the scanner to the heap.
+	numKeys int
+	room    [inlineKeys]keyRef
+	spill   []keyRef
+
 	names  []byte     // decoded names of those that were written with escapes
 	tables [][]uint32 // spare hash tables for objects with many members
 	seed   maphash.Seed
@@ -102,7 +103,7 @@ func (s *scanner) fail(kind ErrorKind, off int, msg string) int {
 
 // classify decides from the members found what kind of message it is.
 func (s *scanner) classify(maxID int) int {
-	f := s.f
+	f := &s.f
 	switch s.b[0] {
 	case '{':
 	case '[':

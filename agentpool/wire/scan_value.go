@@ -69,7 +69,7 @@ func (s *scanner) object(i, depth int, r role) int {
 	if s.at(i, '}') {
 		return i + 1
 	}
-	base, namesBase := len(s.keys), len(s.names)
+	base, namesBase := s.numKeys, len(s.names)
 	var table []uint32 // of the member names, once there are many
 	for {
 		if !s.at(i, '"') {
@@ -81,7 +81,7 @@ func (s *scanner) object(i, depth int, r role) int {
 			return -1
 		}
 		name := s.pushKey(nameAt+1, end-1, escaped)
-		if table == nil && len(s.keys)-base <= linearKeys {
+		if table == nil && s.numKeys-base <= linearKeys {
 			if s.isRepeated(base) {
 				return s.fail(ErrDuplicateKey, nameAt, "two members of one name")
 			}
@@ -112,7 +112,7 @@ func (s *scanner) object(i, depth int, r role) int {
 		}
 		return s.fail(ErrSyntax, max(i, valueAt), "expected a comma or the end of the object")
 	}
-	s.keys, s.names = s.keys[:base], s.names[:namesBase]
+	s.numKeys, s.names = base, s.names[:namesBase]
 	if table != nil {
 		s.tables = append(s.tables, table)
 	}
@@ -125,7 +125,7 @@ func (s *scanner) part(nameAt int, name []byte, i, depth int, r role) int {
 		place *Span
 		only  byte // first byte of the one type that counts, 0: any
 		sub   role
-		f     = s.f
+		f     = &s.f
 	)
 	switch r {
 	case roleTop:
