@@ -88,6 +88,10 @@ type Agent interface {
 	// Kill ends the whole process by the stop ladder, at once and for all of its sessions (DESIGN V17 force stop).
 	Kill(reason string)
 
+	// Sibling returns a further handle to the same process, for a session that has to be made next to this one
+	// (session/fork). It must be released like any other.
+	Sibling() (Agent, error)
+
 	// Release gives the handle back, unbinding its session if it is bound. The process may end when nobody uses it.
 	Release()
 }

@@ -1,0 +1,233 @@
+// Package journal keeps the ordered events of one session and lets any number of readers pull them at their own cursors.
+//
+// There is no queue per reader: Append copies an event once into a segment and wakes the readers that ran dry; a reader
+// asks for the events after its cursor when its socket has room. A reader that is slow only lags, until its cursor leaves
+// what the journal retains (rule W6).
+package journal
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Type says what an event is. The payload format of each type belongs to package sessions.
+type Type uint8
+
+const (
+	Update      Type = iota + 1 // a notification of the agent, the line as it wrote it
+	Prompt                      // one content block of a prompt
+	Request                     // a request of the agent to its clients
+	RequestDone                 // that request was answered or withdrawn
+	TurnEnd                     // result or error of a turn
+	State                       // state of the view; view-scoped
+	Notice                      // quiet line of the gateway; view-scoped
+)
+
+// Event is one entry. Data aliases the journal's memory: it never changes, and must not be changed.
+type Event struct {
+	Seq  uint64
+	Time int64 // Unix milliseconds at which the gateway read it
+	Type Type
+	Data []byte
+}
+
+// Cursor is a place in a journal: everything up to and including Seq has been seen. Epoch names the generation of the
+// journal; a seq of one epoch means nothing in another (rule V11).
+type Cursor struct {
+	Epoch uint64
+	Seq   uint64
+}
+
+var (
+	// ErrTrimmed says that events between the cursor and the oldest retained one are gone.
+	ErrTrimmed = errors.New("journal: cursor is older than what is retained")
+	// ErrEpoch says that the cursor belongs to another generation, or lies in the future of this one.
+	ErrEpoch = errors.New("journal: cursor is of another epoch")
+)
+
+// Limits bound what one journal retains. Zero values are the defaults.
+type Limits struct {
+	MaxEvents int           // default 200,000
+	MaxBytes  int64         // payload bytes, default 64 MiB; one event of any size is always admitted
+	MaxAge    time.Duration // default 30 days
+}
+
+// WithDefaults returns l with its zero values replaced.
+func (l Limits) WithDefaults() Limits {
+	if l.MaxEvents <= 0 {
+		l.MaxEvents = 200_000
+	}
+	if l.MaxBytes <= 0 {
+		l.MaxBytes = 64 << 20
+	}
+	if l.MaxAge <= 0 {
+		l.MaxAge = 30 * 24 * time.Hour
+	}
+	return l
+}
+
+// Budget bounds the bytes that all journals of one gateway hold together. When it is used up, a journal that appends
+// gives up its own older half, down to a floor of 1 MiB, before it takes more.
+type Budget struct {
+	max  int64
+	used atomic.Int64
+}
+
+// NewBudget returns a budget of max bytes; 0 is the default of 2 GiB.
+func NewBudget(max int64) *Budget {
+	if max <= 0 {
+		max = 2 << 30
+	}
+	return &Budget{max: max}
+}
+
+// Used returns the bytes that all journals hold now.
+func (b *Budget) Used() int64 { return b.used.Load() }
+
+const budgetFloor = 1 << 20
+
+// Journal is the log of one session. Safe for concurrent use.
+type Journal struct {
+	epoch  uint64
+	limits Limits
+	budget *Budget
+
+	// next and total are written under mu and read without it by readers that only want to know whether there is more.
+	next  atomic.Uint64 // seq of the event to come; the first is 1
+	total atomic.Int64  // bytes ever appended
+	// noThrottle is the Unix time in nanoseconds until which Throttle does not wait.
+	noThrottle atomic.Int64
+
+	mu      sync.Mutex
+	segs    []*segment
+	first   uint64 // oldest retained seq
+	events  int
+	bytes   int64
+	readers []*Reader
+	closed  bool
+}
+
+// New returns an empty journal of the given epoch.
+func New(epoch uint64, limits Limits, budget *Budget) *Journal {
+	j := &Journal{epoch: epoch, limits: limits.WithDefaults(), budget: budget, first: 1}
+	j.next.Store(1)
+	return j
+}
+
+// Epoch names this generation of the journal.
+func (j *Journal) Epoch() uint64 { return j.epoch }
+
+// Head is the cursor of a reader that has seen everything.
+func (j *Journal) Head() Cursor { return Cursor{j.epoch, j.next.Load() - 1} }
+
+// Start is the cursor before the oldest retained event.
+func (j *Journal) Start() Cursor {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return Cursor{j.epoch, j.first - 1}
+}
+
+// Trimmed reports whether the journal has lost its beginning.
+func (j *Journal) Trimmed() bool { return j.Start().Seq > 0 }
+
+// Append adds an event at time now, copying data, and wakes the readers that wait. It returns the event's seq.
+func (j *Journal) Append(t Type, now time.Time, data []byte) uint64 {
+	ms := now.UnixMilli()
+	j.mu.Lock()
+	seq := j.next.Load()
+	seg := j.tail(len(data))
+	seg.add(t, ms, data)
+	j.events++
+	j.bytes += int64(len(data))
+	j.total.Add(int64(len(data)))
+	j.next.Store(seq + 1)
+	if j.budget != nil {
+		j.budget.used.Add(int64(len(data)))
+	}
+	lost := j.trim(ms)
+	for _, r := range j.readers {
+		r.notify()
+	}
+	j.mu.Unlock()
+	for _, r := range lost {
+		r.lost()
+	}
+	return seq
+}
+
+func (j *Journal) tail(n int) *segment {
+	if len(j.segs) > 0 {
+		s := j.segs[len(j.segs)-1]
+		if len(s.ev) < segEvents && len(s.buf)+n <= segBytes {
+			return s
+		}
+	}
+	s := &segment{first: j.next.Load()}
+	j.segs = append(j.segs, s)
+	return s
+}
+
+// trim drops whole segments from the front while a limit is exceeded, and returns the readers whose cursor was in them.
+func (j *Journal) trim(nowMS int64) []*Reader {
+	maxBytes := j.limits.MaxBytes
+	if j.budget != nil && j.budget.used.Load() > j.budget.max && j.bytes > budgetFloor {
+		maxBytes = min(maxBytes, max(j.bytes/2, budgetFloor))
+	}
+	oldest := nowMS - j.limits.MaxAge.Milliseconds()
+	n := 0
+	for n < len(j.segs)-1 {
+		s := j.segs[n]
+		if j.events <= j.limits.MaxEvents && j.bytes <= maxBytes && s.ev[len(s.ev)-1].time >= oldest {
+			break
+		}
+		j.events -= len(s.ev)
+		j.bytes -= int64(len(s.buf))
+		if j.budget != nil {
+			j.budget.used.Add(-int64(len(s.buf)))
+		}
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	// A copy, not a reslice: the dropped segments must become garbage.
+	j.segs = append([]*segment(nil), j.segs[n:]...)
+	j.first = j.segs[0].first
+	var lost []*Reader
+	for _, r := range j.readers {
+		if r.cursor.Load()+1 < j.first && !r.gone && r.lost != nil {
+			r.gone = true
+			lost = append(lost, r)
+		}
+	}
+	return lost
+}
+
+// Stats is what a journal holds.
+type Stats struct {
+	Events  int
+	Bytes   int64
+	Readers int
+}
+
+// Stats returns what the journal holds now.
+func (j *Journal) Stats() Stats {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return Stats{j.events, j.bytes, len(j.readers)}
+}
+
+// Close gives the journal's bytes back to the budget. Readers keep what they hold; nothing may be appended any more.
+func (j *Journal) Close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return
+	}
+	j.closed = true
+	if j.budget != nil {
+		j.budget.used.Add(-j.bytes)
+	}
+}

@@ -1,0 +1,129 @@
+package sessions
+
+import (
+	"sort"
+	"strings"
+	"sync"
+	"time"
+)
+
+// known holds what passed through the gateway about sessions: rows for agents that cannot list, proof that a session
+// exists, and the sessions that were deleted where the agent cannot delete.
+type known struct {
+	mu   sync.Mutex
+	rows map[viewKey]*knownRow
+	gone map[viewKey]bool
+}
+
+type knownRow struct {
+	SessionID string `json:"sessionId"`
+	Cwd       string `json:"cwd"`
+	Title     string `json:"title,omitempty"`
+	UpdatedAt string `json:"updatedAt"`
+
+	at time.Time
+}
+
+const (
+	maxKnown = 5000 // rows of all principals; the oldest go first
+	maxTitle = 80   // of a title made from the first prompt, in bytes
+)
+
+func newKnown() *known { return &known{rows: map[viewKey]*knownRow{}, gone: map[viewKey]bool{}} }
+
+func keyOf(v *View) viewKey { return viewKey{v.principal, v.agentName, v.bound.Load().id} }
+
+// prompted notes a prompt: from the first one on the session is listed (rule L3). Under View.mu.
+func (k *known) prompted(v *View, text string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key := keyOf(v)
+	r := k.rows[key]
+	if r == nil {
+		if len(k.rows) >= maxKnown {
+			k.evict()
+		}
+		title := v.snap.title
+		if title == "" {
+			title, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+		}
+		r = &knownRow{SessionID: key.handle, Cwd: v.cwd, Title: clip(title, maxTitle)}
+		k.rows[key] = r
+	}
+	r.stamp()
+}
+
+func (r *knownRow) stamp() {
+	r.at = time.Now()
+	r.UpdatedAt = r.at.UTC().Format(time.RFC3339Nano)
+}
+
+func (k *known) touch(v *View) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.rows[keyOf(v)]; r != nil {
+		r.stamp()
+	}
+}
+
+func (k *known) title(v *View, title string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.rows[keyOf(v)]; r != nil && title != "" {
+		r.Title = clip(title, 4*maxTitle)
+	}
+}
+
+func (k *known) has(v *View) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.rows[keyOf(v)] != nil
+}
+
+// drop forgets a session; with hide it stays out of every list from now on. It reports whether it is hidden.
+func (k *known) drop(principal, agent, id string, hide bool) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key := viewKey{principal, agent, id}
+	delete(k.rows, key)
+	if hide {
+		k.gone[key] = true
+	}
+	return hide
+}
+
+func (k *known) hidden(principal, agent, id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.gone[viewKey{principal, agent, id}]
+}
+
+// list returns the rows of an agent, latest first; cwd "" is all directories.
+func (k *known) list(principal, agent, cwd string) []knownRow {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := []knownRow{}
+	for key, r := range k.rows {
+		if key.principal == principal && key.agent == agent && (cwd == "" || r.Cwd == cwd) {
+			out = append(out, *r)
+		}
+	}
+	sort.Slice(out, func(i, j int) bool {
+		if !out[i].at.Equal(out[j].at) {
+			return out[i].at.After(out[j].at)
+		}
+		return out[i].SessionID < out[j].SessionID
+	})
+	return out
+}
+
+func (k *known) evict() {
+	var oldest viewKey
+	var at time.Time
+	for key, r := range k.rows {
+		if at.IsZero() || r.at.Before(at) {
+			oldest, at = key, r.at
+		}
+	}
+	delete(k.rows, oldest)
+}

@@ -1,0 +1,108 @@
+package sessions
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+
+	"github.com/acpgate/acpgate/agentpool/wire"
+)
+
+type listRow struct {
+	SessionID string `json:"sessionId"`
+}
+
+// maxPages bounds a walk over an agent's list.
+const maxPages = 2000
+
+// ListSessions serves session/list: a page of the agent's own list, or what passed through the gateway where the agent has
+// none. Sessions that were deleted but could only be hidden are left out.
+func (m *Manager) ListSessions(ctx context.Context, c Client, f *wire.Frame) ([]byte, error) {
+	var p struct {
+		Cwd *string `json:"cwd"`
+	}
+	if params := f.Params.Of(f.Raw); params != nil {
+		if err := json.Unmarshal(params, &p); err != nil {
+			return nil, errParams("bad params of session/list: "+err.Error(), `send {"cwd"?, "cursor"?}`)
+		}
+	}
+	if p.Cwd != nil && !filepath.IsAbs(*p.Cwd) {
+		return nil, errParams("cwd must be absolute: "+clip(*p.Cwd, 200), "send an absolute path, or leave it out")
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.CallTimeout)
+	defer cancel()
+	info, err := m.cfg.Agents.Describe(ctx, c.Principal(), c.Agent())
+	if err != nil {
+		return nil, err
+	}
+	if !info.List {
+		cwd := ""
+		if p.Cwd != nil {
+			cwd = filepath.Clean(*p.Cwd)
+		}
+		return mustJSON(map[string]any{"sessions": m.known.list(c.Principal(), c.Agent(), cwd)}), nil
+	}
+	if f.Params.Of(f.Raw) == nil {
+		f = mustFrame(wire.AppendRequest(nil, []byte("0"), f.Method, []byte("{}")))
+	}
+	raw, err := m.Call(ctx, c, f)
+	if err != nil {
+		return nil, err
+	}
+	return m.withoutHidden(c, raw), nil
+}
+
+// withoutHidden takes the tombstoned rows out of a page. A page without any passes as the agent wrote it.
+func (m *Manager) withoutHidden(c Client, raw []byte) []byte {
+	rows := wire.Lookup(raw, "sessions")
+	var list []json.RawMessage
+	if !rows.Present() || json.Unmarshal(rows.Of(raw), &list) != nil {
+		return raw
+	}
+	keep := make([]json.RawMessage, 0, len(list))
+	for _, r := range list {
+		id, err := wire.Unquote(wire.Lookup(r, "sessionId").Of(r))
+		if err != nil || !m.known.hidden(c.Principal(), c.Agent(), id) {
+			keep = append(keep, r)
+		}
+	}
+	if len(keep) == len(list) {
+		return raw
+	}
+	return wire.Splice(nil, raw, wire.Edit{Span: rows, With: mustJSON(keep)})
+}
+
+// walkList calls fn with every row of the agent's list for cwd until fn returns false. It stops at a repeated cursor and
+// after 2,000 pages.
+func walkList(ctx context.Context, proc Agent, cwd string, fn func(listRow) bool) error {
+	cursor := ""
+	seen := map[string]bool{}
+	for range maxPages {
+		params := map[string]any{"cwd": cwd}
+		if cursor != "" {
+			params["cursor"] = cursor
+		}
+		res := callMethod(ctx, proc, "session/list", mustJSON(params))
+		if res.err != nil {
+			return res.err
+		}
+		var page struct {
+			Sessions   []listRow `json:"sessions"`
+			NextCursor string    `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(res.raw, &page); err != nil {
+			return err
+		}
+		for _, r := range page.Sessions {
+			if !fn(r) {
+				return nil
+			}
+		}
+		if page.NextCursor == "" || seen[page.NextCursor] {
+			return nil
+		}
+		cursor = page.NextCursor
+		seen[cursor] = true
+	}
+	return nil
+}
