@@ -7,8 +7,8 @@ import (
 
 // CanonicalID returns a key that is equal for two spellings of one id and different for different ids: `"a"` and
 // `"\u0061"` are one, so are 1, 1.0 and 10e-1 (a peer that keeps numbers as floats may answer 7 with 7.0), while 1 and
-// "1" are two. It is exact: no number is rounded. An exponent beyond nine digits is compared as written. id is a
-// raw id of a scanned frame.
+// "1" are two. It is exact: no number is rounded. A number whose exponent is beyond 32 bits is compared as
+// written. id is a raw id of a scanned frame.
 func CanonicalID(id []byte) string {
 	if len(id) > 0 && id[0] == '"' {
 		if bytes.IndexByte(id, '\\') < 0 {

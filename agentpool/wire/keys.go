@@ -6,16 +6,19 @@ import (
 )
 
 const (
-	inlineKeys = 32 // open members that need no allocation
-	linearKeys = 32 // members of one object up to which names are compared one by one
+	inlineKeys = 24 // open members that need no allocation
+	linearKeys = 24 // members of one object up to which names are compared one by one
+	tableSize  = 64 // slots of the hash table of an object with more
 )
 
 // keyRef is the name of a member: bytes of scanner.b, or of scanner.names when it was written with escapes.
 type keyRef struct {
-	hash       uint32 // of the name; weak up to linearKeys members, seeded beyond
-	start, end uint32
-	decoded    bool
+	hash  uint32 // of the name; weak up to linearKeys members, seeded beyond
+	start uint32 // with inNames if it is one of scanner.names; no frame is that long
+	end   uint32
 }
+
+const inNames = 1 << 31
 
 // open returns the names of all open objects.
 func (s *scanner) open() []keyRef {
@@ -26,48 +29,47 @@ func (s *scanner) open() []keyRef {
 }
 
 func (s *scanner) keyBytes(k keyRef) []byte {
-	if k.decoded {
-		return s.names[k.start:k.end]
+	if k.start&inNames != 0 {
+		return s.names[k.start&^inNames : k.end]
 	}
 	return s.b[k.start:k.end]
 }
 
-// pushKey adds the name between start and end of s.b to the stack and returns it decoded.
-func (s *scanner) pushKey(start, end int, escaped bool) []byte {
+// pushKey adds the name between start and end of s.b, as written, to the stack, as one of the object whose names start at
+// base. It returns the name decoded, and the hash table of the object, which is nil up to linearKeys members. ok is false
+// when the object has a member of that name already.
+func (s *scanner) pushKey(start, end int, escaped bool, base int, table []uint32) (name []byte, _ []uint32, ok bool) {
 	k := keyRef{start: uint32(start), end: uint32(end)}
-	name := s.b[start:end]
+	name = s.b[start:end]
 	if escaped {
-		k.start = uint32(len(s.names))
+		from := len(s.names)
 		s.names = appendDecoded(s.names, name)
-		k.end, k.decoded = uint32(len(s.names)), true
-		name = s.names[k.start:]
+		k.start, k.end = uint32(from)|inNames, uint32(len(s.names))
+		name = s.names[from:]
 	}
 	if n := len(name); n > 0 {
 		k.hash = uint32(n)<<16 ^ uint32(name[0])<<8 ^ uint32(name[n-1])
 	}
+	n := s.numKeys
+	s.numKeys++
 	switch {
 	case s.spill != nil:
-		s.spill = append(s.spill[:s.numKeys], k)
-	case s.numKeys < inlineKeys:
-		s.room[s.numKeys] = k
+		s.spill = append(s.spill[:n], k)
+	case n < inlineKeys:
+		s.room[n] = k
 	default:
 		s.spill = append(append(make([]keyRef, 0, 4*inlineKeys), s.room[:]...), k)
 	}
-	s.numKeys++
-	return name
-}
-
-// isRepeated compares the newest name with those from base on.
-func (s *scanner) isRepeated(base int) bool {
-	keys := s.open()[base:]
-	last := len(keys) - 1
-	k := keys[last]
-	for _, o := range keys[:last] {
-		if o.hash == k.hash && bytes.Equal(s.keyBytes(o), s.keyBytes(k)) {
-			return true
+	if n-base >= linearKeys {
+		table = s.insertKey(table, base)
+		return name, table, table != nil
+	}
+	for _, o := range s.open()[base:n] {
+		if o.hash == k.hash && bytes.Equal(s.keyBytes(o), name) {
+			return name, nil, false
 		}
 	}
-	return false
+	return name, nil, true
 }
 
 // insertKey puts the newest name into the hash table of the object whose names start at base, building the table when it
@@ -97,12 +99,11 @@ func (s *scanner) insertKey(table []uint32, base int) []uint32 {
 // newTable returns an empty table of the smallest size, a spare one of this frame if there is one. Only as much of it as
 // is used is ever cleared, so the time stays in proportion to the number of members.
 func (s *scanner) newTable() []uint32 {
-	const size = 4 * linearKeys
 	n := len(s.tables)
 	if n == 0 {
-		return make([]uint32, size)
+		return make([]uint32, tableSize)
 	}
-	t := s.tables[n-1][:size]
+	t := s.tables[n-1][:tableSize]
 	s.tables = s.tables[:n-1]
 	clear(t)
 	return t

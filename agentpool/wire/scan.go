@@ -10,39 +10,51 @@ import (
 // JSON demands is checked, and more: UTF-8, depth, and that no object at any level has two members of one name, once
 // escapes are decoded (readers differ in which of two they take). Frame.Raw is b without the white space around it.
 //
-// Errors are of type *Error. When b is valid JSON, the frame returned with the error has Raw, and ID if there is a usable
-// one, so that an answer can carry them. Frames of known methods do not allocate.
+// Errors are of type *Error. When b is valid JSON (Error.Code is -32600), the frame returned with the error has Raw, and
+// ID if there is a usable one, so that an answer can carry them. Frames of known methods do not allocate.
 func Parse(b []byte, lim Limits) (Frame, error) {
-	lo, hi := trim(b)
-	if lo == hi {
-		return Frame{}, &Error{Kind: ErrSyntax, Offset: lo, Msg: "no value"}
-	}
-	if hi-lo > math.MaxInt32 {
-		return Frame{}, &Error{Kind: ErrSyntax, Offset: lo, Msg: "longer than 2 GiB"}
-	}
-	s := scanner{b: b[lo:hi:hi], maxDepth: lim.maxDepth(), loneSurrogates: lim.LoneSurrogates}
-	end := s.top()
-	if end >= 0 && end < len(s.b) {
-		end = s.fail(ErrSyntax, end, "data after the value")
-	}
-	if end >= 0 {
-		end = s.classify(lim.maxID())
-	}
-	if end < 0 {
-		return Frame{Raw: s.b, ID: s.f.ID}, &Error{Kind: s.kind, Offset: lo + s.off, Msg: s.msg}
-	}
-	s.f.Raw = s.b
-	return s.f, nil
+	return parse(b, lim, false)
 }
 
-// ParseClient is Parse for frames of clients. It also replaces every raw CR and LF of the message in place, in b, by a
-// space: they can only be between tokens, and a frame must reach an agent as exactly one line, or one frame could be two
-// messages there (rule W3).
+// ParseClient is Parse for frames of clients, with two more rules. Every raw CR and LF of the message is replaced in
+// place, in b, by a space: they can only be between tokens, and a frame must reach an agent as exactly one line, or one
+// frame could be two messages there (rule W3). And a member whose name is only in its case different from one that
+// acpgate routes by ("ID", "Method", "sessionid" in params) is ErrNotJSONRPC: agents whose decoder ignores case would see
+// another message than the one that was checked.
 func ParseClient(b []byte, lim Limits) (Frame, error) {
-	f, err := Parse(b, lim)
+	f, err := parse(b, lim, true)
 	unbreak(f.Raw, '\n')
 	unbreak(f.Raw, '\r')
 	return f, err
+}
+
+func parse(b []byte, lim Limits, client bool) (f Frame, err error) {
+	lo, hi := trim(b)
+	if lo == hi {
+		return f, &Error{Kind: ErrSyntax, Offset: lo, Msg: "no value"}
+	}
+	if hi-lo > math.MaxInt32 {
+		return f, &Error{Kind: ErrSyntax, Offset: lo, Msg: "longer than 2 GiB"}
+	}
+	s := scanner{b: b[lo:hi:hi], client: client, maxDepth: lim.maxDepth(), loneSurrogates: lim.LoneSurrogates}
+	end := s.top(&f)
+	if end >= 0 {
+		if end = s.space(end); end < len(s.b) {
+			end = s.fail(ErrSyntax, end, "data after the value")
+		}
+	}
+	if end >= 0 {
+		end = s.classify(&f, lim.maxID())
+	}
+	if end < 0 {
+		e := &Error{Kind: s.kind, Offset: lo + s.off, Msg: s.msg}
+		if e.Code() == CodeParse {
+			return Frame{}, e
+		}
+		return Frame{Raw: s.b, ID: f.ID}, e
+	}
+	f.Raw = s.b
+	return f, nil
 }
 
 func unbreak(b []byte, c byte) {
@@ -74,12 +86,12 @@ func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\
 // index after it, or -1 once fail was called.
 type scanner struct {
 	b              []byte
-	f              Frame
+	client         bool
 	maxDepth       int
 	loneSurrogates bool
 
-	jsonrpc, method Span
-	id              Span
+	jsonrpc, id, method Span
+	wrongCase           Span // of a client: a member that some decoders would take for one of ours
 
 	// Names of the members of all open objects, outermost first: numKeys of them in room, or all of them in spill once
 	// room was full. A slice of room kept here would move the scanner to the heap.
@@ -102,8 +114,7 @@ func (s *scanner) fail(kind ErrorKind, off int, msg string) int {
 }
 
 // classify decides from the members found what kind of message it is.
-func (s *scanner) classify(maxID int) int {
-	f := &s.f
+func (s *scanner) classify(f *Frame, maxID int) int {
 	switch s.b[0] {
 	case '{':
 	case '[':
@@ -121,8 +132,11 @@ func (s *scanner) classify(maxID int) int {
 		}
 	}
 
-	if !Equal(s.jsonrpc.Of(s.b), "2.0") {
+	if v := s.jsonrpc.Of(s.b); string(v) != `"2.0"` && !Equal(v, "2.0") {
 		return s.fail(ErrNotJSONRPC, s.jsonrpc.Start, `jsonrpc must be "2.0"`)
+	}
+	if s.wrongCase.Present() {
+		return s.fail(ErrNotJSONRPC, s.wrongCase.Start, "name of a member in the wrong case")
 	}
 	isCall := s.method.Present()
 	hasResult, hasError := f.Result.Present(), f.Error.Present()
@@ -164,7 +178,7 @@ func (s *scanner) classify(maxID int) int {
 		f.SessionID, f.Meta, f.GateMeta, f.Update, f.UpdateKind = Span{}, Span{}, Span{}, Span{}, Span{}
 		f.gateMember, f.oddMeta = Span{}, Span{}
 		if hasResult && s.b[f.Result.Start] == '{' {
-			return s.object(f.Result.Start, 2, roleResult)
+			return s.object(f.Result.Start, 2, roleResult, f)
 		}
 	}
 	return 0

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
@@ -18,9 +19,9 @@ const (
 	roleUpdate
 )
 
-func (s *scanner) top() int {
+func (s *scanner) top(f *Frame) int {
 	if s.b[0] == '{' {
-		return s.object(0, 1, roleTop)
+		return s.object(0, 1, roleTop, f)
 	}
 	return s.value(0, 0)
 }
@@ -35,7 +36,7 @@ func (s *scanner) value(i, depth int) int {
 		end, _ := s.str(i)
 		return end
 	case '{':
-		return s.object(i, depth+1, roleOther)
+		return s.object(i, depth+1, roleOther, nil)
 	case '[':
 		return s.array(i, depth+1)
 	case 't':
@@ -52,7 +53,7 @@ func (s *scanner) value(i, depth int) int {
 }
 
 func (s *scanner) space(i int) int {
-	for i < len(s.b) && isSpace(s.b[i]) {
+	for i < len(s.b) && s.b[i] <= ' ' && isSpace(s.b[i]) {
 		i++
 	}
 	return i
@@ -61,7 +62,7 @@ func (s *scanner) space(i int) int {
 // at reports whether the byte at i is c.
 func (s *scanner) at(i int, c byte) bool { return i < len(s.b) && s.b[i] == c }
 
-func (s *scanner) object(i, depth int, r role) int {
+func (s *scanner) object(i, depth int, r role, f *Frame) int {
 	if depth > s.maxDepth {
 		return s.fail(ErrDepth, i, "nested too deep")
 	}
@@ -80,12 +81,11 @@ func (s *scanner) object(i, depth int, r role) int {
 		if end < 0 {
 			return -1
 		}
-		name := s.pushKey(nameAt+1, end-1, escaped)
-		if table == nil && s.numKeys-base <= linearKeys {
-			if s.isRepeated(base) {
-				return s.fail(ErrDuplicateKey, nameAt, "two members of one name")
-			}
-		} else if table = s.insertKey(table, base); table == nil {
+		var (
+			name []byte
+			ok   bool
+		)
+		if name, table, ok = s.pushKey(nameAt+1, end-1, escaped, base, table); !ok {
 			return s.fail(ErrDuplicateKey, nameAt, "two members of one name")
 		}
 		i = s.space(end)
@@ -97,7 +97,7 @@ func (s *scanner) object(i, depth int, r role) int {
 		if r == roleOther {
 			i = s.value(i, depth)
 		} else {
-			i = s.part(nameAt, name, i, depth, r)
+			i = s.part(nameAt, name, i, depth, r, f)
 		}
 		if i < 0 {
 			return -1
@@ -120,18 +120,17 @@ func (s *scanner) object(i, depth int, r role) int {
 }
 
 // part scans the value at i of a member of an object with a role, and notes its place if it has one in Frame.
-func (s *scanner) part(nameAt int, name []byte, i, depth int, r role) int {
+func (s *scanner) part(nameAt int, name []byte, i, depth int, r role, f *Frame) int {
 	var (
 		place *Span
 		only  byte // first byte of the one type that counts, 0: any
 		sub   role
-		f     = &s.f
 	)
 	switch r {
 	case roleTop:
 		switch string(name) {
 		case "jsonrpc":
-			place, only = &s.jsonrpc, 0
+			place = &s.jsonrpc
 		case "id":
 			place = &s.id
 		case "method":
@@ -170,10 +169,16 @@ func (s *scanner) part(nameAt int, name []byte, i, depth int, r role) int {
 			place, only = &f.UpdateKind, '"'
 		}
 	}
+	if place == nil && s.client && foldsToPart(r, name) {
+		s.wrongCase = Span{nameAt, nameAt + 1}
+	}
 	var end int
-	if sub != roleOther && s.at(i, '{') {
-		end = s.object(i, depth+1, sub)
-	} else {
+	switch {
+	case s.at(i, '"'):
+		end, _ = s.str(i)
+	case s.at(i, '{'):
+		end = s.object(i, depth+1, sub, f)
+	default:
 		end = s.value(i, depth)
 	}
 	if end >= 0 && place != nil && (only == 0 || s.b[i] == only) {
@@ -183,6 +188,22 @@ func (s *scanner) part(nameAt int, name []byte, i, depth int, r role) int {
 		}
 	}
 	return end
+}
+
+// foldsToPart reports whether name, which is no part, becomes the name of one that acpgate routes by when case is ignored.
+// Decoders that do ignore it (encoding/json) would see another message than we do.
+func foldsToPart(r role, name []byte) bool {
+	if r == roleParams {
+		return bytes.EqualFold(name, []byte("sessionId"))
+	}
+	if r == roleTop {
+		for _, part := range [...]string{"jsonrpc", "id", "method", "params", "result", "error"} {
+			if bytes.EqualFold(name, []byte(part)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (s *scanner) array(i, depth int) int {
@@ -254,10 +275,25 @@ func (s *scanner) digits(i int) int {
 
 // str scans the string at i and reports whether it holds escapes.
 func (s *scanner) str(i int) (end int, escaped bool) {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+	)
 	b := s.b
 	i++
 	for {
-		i = plain(b, i)
+		// Eight bytes at a time, to the first that needs a look: quote, backslash, control character or one beyond ASCII.
+		// The lowest bit set in hit is exact, because a borrow only ever comes from a byte that is a hit itself.
+		for i+8 <= len(b) {
+			x := binary.LittleEndian.Uint64(b[i:])
+			hit := ((x - ones*' ') | ((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones) | x) & highs
+			if hit == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(hit) >> 3
+			break
+		}
 		if i >= len(b) {
 			return s.fail(ErrSyntax, i, "unexpected end of a string"), false
 		}
@@ -271,8 +307,14 @@ func (s *scanner) str(i int) (end int, escaped bool) {
 			}
 		case c < ' ':
 			return s.fail(ErrSyntax, i, "control character in a string"), false
+		case c < utf8.RuneSelf: // one of the last seven bytes
+			i++
 		default:
 			for i < len(b) && b[i] >= utf8.RuneSelf {
+				if c := b[i]; c > 0xE0 && c < 0xF0 && c != 0xED && i+2 < len(b) && b[i+1]&0xC0 == 0x80 && b[i+2]&0xC0 == 0x80 {
+					i += 3 // most of the world's scripts
+					continue
+				}
 				r, n := utf8.DecodeRune(b[i:])
 				if r == utf8.RuneError && n <= 1 {
 					return s.fail(ErrUTF8, i, "not UTF-8"), false
@@ -281,29 +323,6 @@ func (s *scanner) str(i int) (end int, escaped bool) {
 			}
 		}
 	}
-}
-
-// plain returns the index of the first byte of b, from i on, that needs a look inside a string: quote, backslash,
-// control character or one beyond ASCII. It tests eight bytes at a time; the lowest bit set is exact, because a borrow
-// only ever comes from a byte that is a hit itself.
-func plain(b []byte, i int) int {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
-	for ; i+8 <= len(b); i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
-		hit := ((x - ones*' ') | ((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones) | x) & highs
-		if hit != 0 {
-			return i + bits.TrailingZeros64(hit)>>3
-		}
-	}
-	for ; i < len(b); i++ {
-		if c := b[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			break
-		}
-	}
-	return i
 }
 
 // escape scans the escape at i, for a surrogate pair both halves.

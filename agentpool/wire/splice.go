@@ -1,5 +1,7 @@
 package wire
 
+import "slices"
+
 // Edit replaces a span of a frame. An empty span is an insertion. The zero Edit changes nothing.
 type Edit struct {
 	Span Span
@@ -13,7 +15,8 @@ func (e *Edit) size() int { return len(e.before) + len(e.With) + len(e.after) }
 
 // Splice appends raw to dst with edits applied and returns the extended slice. Edits may come in any order; those at the
 // same place apply in the order given. It panics when edits overlap or lie outside raw, which is a mistake of the caller,
-// never of the input. It allocates nothing but what dst lacks (and beyond eight edits out of order).
+// never of the input. dst must not share memory with raw. It allocates nothing but what dst lacks (and beyond eight edits
+// out of order).
 func Splice(dst, raw []byte, edits ...Edit) []byte {
 	n := len(raw)
 	sorted := true
@@ -25,14 +28,13 @@ func Splice(dst, raw []byte, edits ...Edit) []byte {
 		var room [8]Edit
 		edits = sortEdits(append(room[:0], edits...))
 	}
-	if free := cap(dst) - len(dst); free < n {
-		grown := make([]byte, len(dst), len(dst)+n)
-		copy(grown, dst)
-		dst = grown
-	}
+	dst = slices.Grow(dst, n)
 	at := 0
 	for i := range edits {
 		e := &edits[i]
+		if e.Span.Start < at || e.Span.End < e.Span.Start || e.Span.End > len(raw) {
+			panic("wire: edits overlap or lie outside the frame")
+		}
 		dst = append(dst, raw[at:e.Span.Start]...)
 		dst = append(dst, e.before...)
 		dst = append(dst, e.With...)
