@@ -85,7 +85,8 @@ type Agent interface {
 	Process() uint64
 	// Sessions is the number of sessions bound in the process.
 	Sessions() int
-	// Kill ends the whole process by the stop ladder, at once and for all of its sessions (DESIGN V17 force stop).
+	// Kill ends the whole process by the stop ladder, at once and for all of its sessions (rule V17, force stop). reason is
+	// that of the AgentError which open calls and sinks get.
 	Kill(reason string)
 
 	// Sibling returns a further handle to the same process, for a session that has to be made next to this one

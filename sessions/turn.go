@@ -308,7 +308,7 @@ func (v *View) forceStop() (others int, kill func()) {
 		return 0, func() {}
 	}
 	p := v.proc
-	return max(p.Sessions()-1, 0), func() { p.Kill("force stop of session " + v.handle) }
+	return max(p.Sessions()-1, 0), func() { p.Kill("agent_restarted") }
 }
 
 // dequeue takes a waiting prompt out of the queue and answers it -32800. Under mu.

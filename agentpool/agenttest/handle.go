@@ -174,6 +174,18 @@ func (h *handle) Kill(reason string) {
 	h.p.end(&sessions.AgentError{Reason: reason, Agent: h.p.info.Name, Exited: true, Signal: "killed"})
 }
 
+// Sibling implements sessions.Agent.
+func (h *handle) Sibling() (sessions.Agent, error) {
+	h.p.mu.Lock()
+	defer h.p.mu.Unlock()
+	if h.p.gone != nil {
+		return nil, h.p.gone
+	}
+	h.p.handles++
+	h.p.places++
+	return &handle{p: h.p}, nil
+}
+
 // Release implements sessions.Agent.
 func (h *handle) Release() {
 	h.once.Do(func() {

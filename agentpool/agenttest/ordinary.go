@@ -87,6 +87,9 @@ func (c *Call) NewSession() string {
 	return id
 }
 
+// MarkOpen notes that the call opened its session in the process, for handlers of session/load and session/resume.
+func (c *Call) MarkOpen() { c.p.setOpen(c.Session, true) }
+
 func newSession(c *Call) {
 	id := c.NewSession()
 	if id == "" {
