@@ -222,8 +222,10 @@ func TestT2_ForgedCookies(t *testing.T) {
 	good := w.Result().Cookies()[0]
 	parts := strings.Split(good.Value, ".")
 	for _, value := range []string{
-		"", ".", "v1", good.Value[:len(good.Value)-1], good.Value + "A", "v1." + parts[1] + ".99999999999." + parts[3],
-		"v1." + strings.Repeat("0", 16) + "." + parts[2] + "." + parts[3], parts[0] + "." + parts[1] + "." + parts[3],
+		"", ".", "v1", good.Value[:len(good.Value)-1], good.Value + "A",
+		strings.Join([]string{"v1", parts[1], parts[2], "99999999999", parts[4]}, "."),
+		strings.Join([]string{"v1", strings.Repeat("0", 16), parts[2], parts[3], parts[4]}, "."),
+		strings.Join([]string{"v1", parts[1], parts[3], parts[4]}, "."),
 	} {
 		if _, err := a.Authenticate(request(header("Cookie", good.Name+"="+value))); err == nil {
 			t.Errorf("forged cookie %q was taken", value)
@@ -280,6 +282,11 @@ func TestT1_CookieRenewedByUse(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		renewed := use(cookieOf(w))
+		before, err1 := a.Authenticate(request(cookieOf(w)))
+		after, err2 := a.Authenticate(request(cookieOf(renewed)))
+		if err1 != nil || err2 != nil || before.Login != after.Login || before.Login == "" {
+			t.Errorf("the renewed cookie is of another login: %+v, %+v (%v, %v)", before, after, err1, err2)
+		}
 		if n := len(renewed.Result().Cookies()); n != 1 {
 			t.Fatal("a cookie past half of its life was not renewed")
 		}

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -134,19 +135,20 @@ func (a *Authenticator) LocalTicket() (string, error) {
 }
 
 // SetCookie logs a browser in as id, which must rest on a token, and returns id with its end. secure says that the
-// browser reaches us by HTTPS.
+// browser reaches us by HTTPS. Errors are of type *Error.
 func (a *Authenticator) SetCookie(w http.ResponseWriter, id Identity, secure bool) (Identity, error) {
 	if a.cookies == nil || id.Token == "" {
 		return id, a.loginUnused()
 	}
-	id.Expires = a.cookies.set(w, id.Token, secure)
+	id.Login = rand.Text()
+	id.Expires = a.cookies.set(w, id, secure)
 	return id, nil
 }
 
 // RenewCookie gives a browser whose cookie is past half of its life a new one.
 func (a *Authenticator) RenewCookie(w http.ResponseWriter, id Identity, secure bool) {
 	if id.Via == ViaCookie && time.Until(id.Expires) < a.cfg.CookieTTL/2 {
-		a.cookies.set(w, id.Token, secure)
+		a.cookies.set(w, id, secure)
 	}
 }
 
@@ -190,15 +192,16 @@ func (a *Authenticator) fromToken(r *http.Request, text string, via Via) (Identi
 }
 
 func (a *Authenticator) fromCookie(r *http.Request) (Identity, error) {
-	id, end, ok := a.cookies.read(r)
+	id, ok := a.cookies.read(r)
 	if !ok {
 		return Identity{}, errUnauthorized("Not logged in", hintToken)
 	}
-	c, ok := a.creds.byID(id)
+	c, ok := a.creds.byID(id.Token)
 	if !ok {
 		return Identity{}, errUnauthorized("The token of this login was removed or changed", hintToken)
 	}
-	return Identity{Principal: c.principal, Via: ViaCookie, Token: id, Expires: end}, nil
+	id.Principal = c.principal
+	return id, nil
 }
 
 func (a *Authenticator) fromProxy(r *http.Request) (Identity, error) {
@@ -220,7 +223,7 @@ func (a *Authenticator) fromProxy(r *http.Request) (Identity, error) {
 	if err := checkPrincipal(names[0]); err != nil {
 		return Identity{}, &Error{Status: http.StatusBadRequest, Reason: "bad_request", Message: "The proxy sent a bad user name: " + err.Error()}
 	}
-	return Identity{Principal: names[0], Via: ViaProxy}, nil
+	return Identity{Principal: strings.Clone(names[0]), Via: ViaProxy}, nil // not a piece of the request's headers
 }
 
 func (a *Authenticator) loginUnused() *Error {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// cookies signs and reads cookies: v1.<token id>.<end, Unix seconds>.<HMAC-SHA256 of what is before>.
+// cookies signs and reads cookies: v1.<token id>.<login id>.<end, Unix seconds>.<HMAC-SHA256 of what is before>.
 type cookies struct {
 	key  []byte
 	name string
@@ -48,42 +48,42 @@ func (k *cookies) sign(body string) string {
 	return body + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// read returns the token id and the end of a cookie of r that we have signed and that has not ended. Every cookie of our
-// name is tried: a browser may hold one for a parent path too.
-func (k *cookies) read(r *http.Request) (id string, end time.Time, ok bool) {
+// read returns what a cookie of r says that we have signed and that has not ended; the principal is not in it. Every
+// cookie of our name is tried: a browser may hold one for a parent path too.
+func (k *cookies) read(r *http.Request) (id Identity, ok bool) {
 	for _, c := range r.CookiesNamed(k.name) {
-		if id, end, ok = k.verify(c.Value); ok {
-			return id, end, true
+		if id, ok = k.verify(c.Value); ok {
+			return id, true
 		}
 	}
-	return "", time.Time{}, false
+	return Identity{}, false
 }
 
-func (k *cookies) verify(value string) (id string, end time.Time, ok bool) {
+func (k *cookies) verify(value string) (id Identity, ok bool) {
 	dot := strings.LastIndexByte(value, '.')
 	if dot < 0 || !hmac.Equal([]byte(k.sign(value[:dot])), []byte(value)) {
-		return "", time.Time{}, false
+		return Identity{}, false
 	}
 	parts := strings.Split(value[:dot], ".")
-	if len(parts) != 3 || parts[0] != "v1" {
-		return "", time.Time{}, false
+	if len(parts) != 4 || parts[0] != "v1" {
+		return Identity{}, false
 	}
-	sec, err := strconv.ParseInt(parts[2], 10, 64)
+	sec, err := strconv.ParseInt(parts[3], 10, 64)
 	if err != nil {
-		return "", time.Time{}, false
+		return Identity{}, false
 	}
-	end = time.Unix(sec, 0)
-	return parts[1], end, time.Now().Before(end)
+	id = Identity{Via: ViaCookie, Token: parts[1], Login: parts[2], Expires: time.Unix(sec, 0)}
+	return id, time.Now().Before(id.Expires)
 }
 
-// set gives the browser a cookie for the token. SameSite=Strict: no other site's page can make the browser send it, not
+// set gives the browser a cookie for a token and a login, and returns its end. SameSite=Strict: no other site's page can make the browser send it, not
 // even by a link; the page itself is served without login and asks for its data afterwards, as the same site, so links to
 // it work all the same.
-func (k *cookies) set(w http.ResponseWriter, tokenID string, secure bool) time.Time {
+func (k *cookies) set(w http.ResponseWriter, id Identity, secure bool) time.Time {
 	end := time.Now().Add(k.ttl).Truncate(time.Second)
 	http.SetCookie(w, &http.Cookie{
-		Name: k.name, Value: k.sign("v1." + tokenID + "." + strconv.FormatInt(end.Unix(), 10)), Path: k.path,
-		MaxAge: int(k.ttl / time.Second), HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
+		Name: k.name, Value: k.sign("v1." + id.Token + "." + id.Login + "." + strconv.FormatInt(end.Unix(), 10)),
+		Path: k.path, MaxAge: int(k.ttl / time.Second), HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
 	})
 	return end
 }

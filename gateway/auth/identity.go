@@ -30,6 +30,9 @@ type Identity struct {
 	Via       Via
 	// Token names the token that the identity rests on, "" if there is none. It is not secret.
 	Token string
+	// Login names the login of a browser that the identity goes back to, by cookie or by a ticket got with one; "" if none.
+	// Logging out ends what has it.
+	Login string
 	// Expires is when the cookie ends; zero: never.
 	Expires time.Time
 }

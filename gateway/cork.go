@@ -1,0 +1,184 @@
+package gateway
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// corkSize is the largest batch that leaves in one write. A frame of this size or more is not copied into it.
+	corkSize = 64 << 10
+	// pieceSize is the largest single write, so that a slow peer's progress can be seen within a huge frame.
+	pieceSize = 64 << 10
+
+	hijackReadBuffer  = 1 << 10 // frame headers and small frames; large payloads go past it
+	hijackWriteBuffer = 192     // a whole control frame, so that one is never torn apart
+
+	// lastFlush is how long the close frame that answers the peer's may take to leave.
+	lastFlush = 100 * time.Millisecond
+)
+
+// corkPool holds the batches of connections that are writing right now; an idle connection has none.
+type corkPool struct{ p sync.Pool }
+
+func newCorkPool() *corkPool {
+	return &corkPool{sync.Pool{New: func() any { b := make([]byte, 0, corkSize); return &b }}}
+}
+
+// cork is the net.Conn under a WebSocket. The WebSocket library flushes after every frame, which costs a system call each;
+// between hold and release the cork gathers them, so that what is ready together leaves together (measured: ten times the
+// frames per second). What is written while it is not held leaves at once.
+//
+// hold, release and control belong to the write loop. Read, Write and Close may be called from any goroutine.
+type cork struct {
+	net.Conn
+	pool *corkPool
+
+	early  []byte       // what the HTTP server had read past the request; for Read
+	rx, tx atomic.Int64 // bytes moved
+
+	mu     sync.Mutex // also held while the socket is written to
+	held   bool
+	batch  *[]byte
+	writes int // writes to the socket since the last release
+}
+
+func (c *cork) hold() {
+	c.mu.Lock()
+	c.held = true
+	c.mu.Unlock()
+}
+
+// release sends what was gathered and returns the number of writes to the socket since hold.
+func (c *cork) release() (writes int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err = c.flush()
+	if c.batch != nil {
+		c.pool.p.Put(c.batch)
+		c.batch = nil
+	}
+	c.held = false
+	writes, c.writes = c.writes, 0
+	return writes, err
+}
+
+// buffered is the number of bytes that wait for release.
+func (c *cork) buffered() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.batch == nil {
+		return 0
+	}
+	return len(*c.batch)
+}
+
+func (c *cork) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.held {
+		return c.send(p)
+	}
+	if c.batch == nil {
+		c.batch = c.pool.p.Get().(*[]byte)
+		*c.batch = (*c.batch)[:0]
+	}
+	if len(*c.batch)+len(p) > corkSize {
+		if err := c.flush(); err != nil {
+			return 0, err
+		}
+		if len(p) >= corkSize {
+			return c.send(p)
+		}
+	}
+	*c.batch = append(*c.batch, p...)
+	return len(p), nil
+}
+
+// control writes a ping or pong frame between two frames of the library. It leaves with the batch.
+func (c *cork) control(opcode byte, payload []byte) error {
+	const fin = 0x80
+	frame := make([]byte, 0, 2+maxControlPayload)
+	frame = append(frame, fin|opcode, byte(len(payload)))
+	_, err := c.Write(append(frame, payload...))
+	return err
+}
+
+// flush sends the batch. Under mu.
+func (c *cork) flush() error {
+	if c.batch == nil || len(*c.batch) == 0 {
+		return nil
+	}
+	_, err := c.send(*c.batch)
+	*c.batch = (*c.batch)[:0]
+	return err
+}
+
+// send writes to the socket. Under mu.
+func (c *cork) send(p []byte) (n int, err error) {
+	for n < len(p) {
+		k, err := c.Conn.Write(p[n:min(n+pieceSize, len(p))])
+		n += k
+		c.tx.Add(int64(k))
+		c.writes++
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Read is called by one goroutine at a time.
+func (c *cork) Read(p []byte) (int, error) {
+	if len(c.early) > 0 {
+		n := copy(p, c.early)
+		c.early = c.early[n:]
+		if len(c.early) == 0 {
+			c.early = nil
+		}
+		return n, nil
+	}
+	n, err := c.Conn.Read(p)
+	c.rx.Add(int64(n))
+	return n, err
+}
+
+// Close closes the socket, even under a blocked write. The answer to the peer's close frame may still be in the batch: it
+// gets a moment to leave.
+func (c *cork) Close() error {
+	if c.mu.TryLock() {
+		if c.batch != nil && len(*c.batch) > 0 && c.Conn.SetWriteDeadline(time.Now().Add(lastFlush)) == nil {
+			_ = c.flush() // the connection ends either way
+		}
+		c.mu.Unlock()
+	}
+	return c.Conn.Close()
+}
+
+// corkedWriter gives whoever hijacks the connection a corked one with small buffers.
+type corkedWriter struct {
+	http.ResponseWriter
+	pool *corkPool
+	cork *cork // set by Hijack
+}
+
+var _ http.Hijacker = (*corkedWriter)(nil)
+
+func (w *corkedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	nc, brw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.cork = &cork{Conn: nc, pool: w.pool}
+	if n := brw.Reader.Buffered(); n > 0 {
+		w.cork.early = make([]byte, n)
+		if _, err := brw.Reader.Read(w.cork.early); err != nil { // buffered: it cannot fail and gives all of it
+			return nil, nil, err
+		}
+	}
+	return w.cork, bufio.NewReadWriter(bufio.NewReaderSize(w.cork, hijackReadBuffer), bufio.NewWriterSize(w.cork, hijackWriteBuffer)), nil
+}

@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/coder/websocket"
+
+	"github.com/acpgate/acpgate/sessions"
+)
+
+// startWriter has a write loop running. Under mu.
+func (c *conn) startWriter() {
+	if c.writing || c.end != nil {
+		return
+	}
+	c.writing = true
+	c.wg.Go(c.writeLoop)
+}
+
+// writeLoop writes until there is nothing left, then ends: an idle connection has no goroutine but the reading one. It is
+// the only one that pulls attachments.
+func (c *conn) writeLoop() {
+	w := writer{c: c}
+	c.cork.hold()
+	yielded := false
+	for w.err == nil {
+		job := c.next()
+		switch {
+		case job.none():
+			if !yielded {
+				// Let whoever is producing go on for a moment: what comes now still leaves in this write.
+				yielded = true
+				runtime.Gosched()
+				continue
+			}
+			w.flush()
+			if c.park() {
+				return
+			}
+			c.cork.hold()
+		case job.ping || job.pong != nil:
+			w.control(job)
+		case job.frames != nil:
+			w.answers(job.frames)
+		default:
+			w.pull(job.at)
+		}
+		yielded = false
+	}
+	w.flush()
+	c.close(closing{code: codeAbnormal, gone: true, err: w.err})
+}
+
+// job is the next thing to write.
+type job struct {
+	ping   bool
+	pong   *[]byte
+	frames [][]byte
+	at     *attached
+}
+
+func (j job) none() bool { return !j.ping && j.pong == nil && j.frames == nil && j.at == nil }
+
+// next picks what to write next: pings and pongs, then answers of the connection, then attachments in turn.
+func (c *conn) next() job {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.end != nil:
+		return job{} // the close frame is what is left to write
+	case c.ping.owed || c.ping.pong != nil:
+		j := job{ping: c.ping.owed, pong: c.ping.pong}
+		c.ping.owed, c.ping.pong = false, nil
+		return j
+	case c.out.frames != nil:
+		return job{frames: c.out.take()}
+	default:
+		return job{at: c.ready.pop()}
+	}
+}
+
+// park ends the write loop unless something came in meanwhile.
+func (c *conn) park() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.end == nil && (c.ping.owed || c.ping.pong != nil || c.out.frames != nil || c.ready.items != nil) {
+		return false
+	}
+	c.writing = false
+	return true
+}
+
+// writer is the state of one write loop.
+type writer struct {
+	c             *conn
+	err           error
+	frames, bytes int // since the last flush
+}
+
+// write writes one text frame into the cork.
+func (w *writer) write(b []byte) {
+	if w.err != nil {
+		return
+	}
+	// No deadline: a context that ends in here would close the connection, and a slow client only lags (rule W6).
+	w.err = w.c.ws.Write(context.Background(), websocket.MessageText, b)
+	w.frames++
+	w.bytes += len(b)
+}
+
+// flush sends what is in the cork.
+func (w *writer) flush() {
+	writes, err := w.c.cork.release()
+	if w.err == nil {
+		w.err = err
+	}
+	m := w.c.srv.metrics
+	m.framesOut.Add(float64(w.frames))
+	m.bytesOut.Add(float64(w.bytes))
+	m.socketWrites.Add(float64(writes))
+	w.frames, w.bytes = 0, 0
+}
+
+func (w *writer) control(j job) {
+	if j.pong != nil {
+		w.err = w.c.cork.control(opPong, *j.pong)
+	}
+	if j.ping && w.err == nil {
+		w.err = w.c.cork.control(opPing, nil)
+		w.c.srv.metrics.pings.Inc()
+	}
+}
+
+func (w *writer) answers(frames [][]byte) {
+	n := 0
+	for _, f := range frames {
+		w.write(f)
+		n += len(f)
+	}
+	w.c.mu.Lock()
+	w.c.out.written(n)
+	w.c.mu.Unlock()
+}
+
+// pull lets one attachment write its share.
+func (w *writer) pull(at *attached) {
+	share := share{w: w, left: w.c.srv.cfg.Limits.SendBuffer}
+	more := at.Pull(&share)
+	tail, detach := w.c.pulled(at, more)
+	if detach {
+		at.Detach()
+	}
+	for _, f := range tail {
+		w.write(f)
+	}
+}
+
+// share is what one attachment may write before it is the next one's turn.
+type share struct {
+	w    *writer
+	left int
+}
+
+var _ sessions.Out = (*share)(nil)
+
+func (s *share) Frame(b []byte) bool {
+	s.w.write(b)
+	s.left -= len(b)
+	return s.left > 0 && s.w.err == nil && s.w.c.ctx.Err() == nil
+}
+
+func (s *share) Reply(id, b []byte) bool {
+	s.w.c.release(id)
+	return s.Frame(b)
+}
