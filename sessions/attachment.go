@@ -14,6 +14,7 @@ import (
 // the cursor to reach their place. It is private to the connection.
 type Attachment struct {
 	v       *View
+	sess    *session // what the cursor reads
 	c       Client
 	handle  string
 	tok     []byte // handle, quoted
@@ -43,7 +44,7 @@ type anchoredFrame struct {
 
 // newAttachment adds an attachment at cursor c. Under v.mu.
 func (v *View) newAttachment(cl Client, handle string, c journal.Cursor) (*Attachment, error) {
-	a := &Attachment{v: v, c: cl, handle: handle, tok: wire.AppendQuote(nil, handle), optedIn: cl.Features().OptedIn}
+	a := &Attachment{v: v, sess: v.session, c: cl, handle: handle, tok: wire.AppendQuote(nil, handle), optedIn: cl.Features().OptedIn}
 	a.nextAnchor.Store(math.MaxUint64)
 	r, err := v.journal.NewReader(c, func() { cl.Wake(a) }, func() { cl.Drop(a, ErrLagging) })
 	if err != nil {

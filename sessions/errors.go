@@ -53,6 +53,10 @@ func errNotFound(id string) *Error {
 	}
 }
 
+func errNoMethod(method string) *Error {
+	return &Error{Code: CodeMethodNotFound, Message: "Method not found: " + clip(method, 100)}
+}
+
 // Object returns the JSON-RPC error object of e.
 func (e *Error) Object() json.RawMessage {
 	if e.Raw != nil {

@@ -31,10 +31,10 @@ const (
 
 func newKnown() *known { return &known{rows: map[viewKey]*knownRow{}, gone: map[viewKey]bool{}} }
 
-func keyOf(v *View) viewKey { return viewKey{v.principal, v.agentName, v.bound.Load().id} }
+func keyOf(v *session) viewKey { return viewKey{v.principal, v.agentName, v.bound.Load().id} }
 
 // prompted notes a prompt: from the first one on the session is listed (rule L3). Under View.mu.
-func (k *known) prompted(v *View, text string) {
+func (k *known) prompted(v *session, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	key := keyOf(v)
@@ -58,7 +58,7 @@ func (r *knownRow) stamp() {
 	r.UpdatedAt = r.at.UTC().Format(time.RFC3339Nano)
 }
 
-func (k *known) touch(v *View) {
+func (k *known) touch(v *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r := k.rows[keyOf(v)]; r != nil {
@@ -66,7 +66,7 @@ func (k *known) touch(v *View) {
 	}
 }
 
-func (k *known) title(v *View, title string) {
+func (k *known) title(v *session, title string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r := k.rows[keyOf(v)]; r != nil && title != "" {
@@ -74,7 +74,7 @@ func (k *known) title(v *View, title string) {
 	}
 }
 
-func (k *known) has(v *View) bool {
+func (k *known) has(v *session) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.rows[keyOf(v)] != nil

@@ -33,6 +33,8 @@ type Manager struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	locks sync.Map // principal -> *sync.Mutex, the lock of its views and sessions
+
 	mu      sync.Mutex
 	closed  bool
 	views   map[viewKey]*View
@@ -71,6 +73,13 @@ func NewManager(cfg Config) (*Manager, error) {
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m, nil
+}
+
+// lockOf is the lock of all views and sessions of a principal. One for all of them: what two views decide about a session
+// is then one critical section. It is never held for longer than a computation.
+func (m *Manager) lockOf(principal string) *sync.Mutex {
+	mu, _ := m.locks.LoadOrStore(principal, &sync.Mutex{})
+	return mu.(*sync.Mutex)
 }
 
 // spawn runs f in a goroutine that Close waits for. It does nothing once the manager is closed.

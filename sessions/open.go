@@ -141,7 +141,7 @@ func (m *Manager) adopt(v *View, proc Agent, r Reply) error {
 			return err
 		}
 	}
-	if err := proc.Bind(id, v); err != nil {
+	if err := proc.Bind(id, v.session); err != nil {
 		m.remove(v)
 		return err
 	}
@@ -292,7 +292,7 @@ func (m *Manager) openAtAgent(ctx context.Context, k viewKey, f *wire.Frame, cwd
 	}
 	agentFrame := withServers(withMethod(f, method), info.MCPServers)
 	v.openParams = paramsOf(agentFrame)
-	if err := proc.Bind(k.handle, v); err != nil {
+	if err := proc.Bind(k.handle, v.session); err != nil {
 		proc.Release()
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func (m *Manager) believable(ctx context.Context, proc Agent, v *View) bool {
 	if v.journal.Head().Seq > 0 && v.hasMessages() {
 		return true
 	}
-	if m.known.has(v) {
+	if m.known.has(v.session) {
 		return true
 	}
 	if !proc.Info().List {

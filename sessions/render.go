@@ -81,7 +81,7 @@ func (f *form) get(seq uint64, encode func() []byte) []byte {
 func (a *Attachment) emit(out Out, ev journal.Event) bool {
 	switch ev.Type {
 	case journal.Update:
-		if !a.optedIn && string(a.tok) == string(a.v.bound.Load().tok) {
+		if !a.optedIn && string(a.tok) == string(a.sess.bound.Load().tok) {
 			return out.Frame(ev.Data)
 		}
 		return out.Frame(a.encoded(ev, func() []byte { return a.update(ev) }))
@@ -113,9 +113,9 @@ func (a *Attachment) encoded(ev journal.Event, encode func() []byte) []byte {
 // place is the acpgate member of an event's frame.
 func (a *Attachment) place(ev journal.Event, extra string) []byte {
 	b := append(a.scratch[:0], `"acpgate":{"session":`...)
-	b = append(b, a.v.bound.Load().tok...)
+	b = append(b, a.sess.bound.Load().tok...)
 	b = append(b, `,"epoch":`...)
-	b = strconv.AppendUint(b, a.v.journal.Epoch(), 10)
+	b = strconv.AppendUint(b, a.sess.journal.Epoch(), 10)
 	b = append(b, `,"seq":`...)
 	b = strconv.AppendUint(b, ev.Seq, 10)
 	b = append(b, `,"ts":`...)

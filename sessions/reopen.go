@@ -112,7 +112,7 @@ func (m *Manager) reload(ctx context.Context, v *View, proc Agent, id string) ca
 	v.mu.Lock()
 	v.muted = true
 	v.mu.Unlock()
-	if err := proc.Bind(id, v); err != nil {
+	if err := proc.Bind(id, v.session); err != nil {
 		return callResult{err: err}
 	}
 	return callMethod(ctx, proc, method, paramsFor(v.openParams, id))
@@ -130,7 +130,7 @@ func (m *Manager) renew(ctx context.Context, v *View, proc Agent) callResult {
 		v.mu.Lock()
 		v.bindTo(id)
 		v.mu.Unlock()
-		return proc.Bind(id, v)
+		return proc.Bind(id, v.session)
 	})
 }
 

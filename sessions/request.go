@@ -129,7 +129,7 @@ func (v *View) settingChanged(f *wire.Frame, result []byte) {
 	b := append([]byte(`{"sessionId":`), v.bound.Load().tok...)
 	b = append(append(append(b, `,"update":`...), update...), '}')
 	line := mustFrame(wire.AppendNotification(nil, "session/update", b))
-	v.snap.take(v, line)
+	v.snap.take(v.session, line)
 	v.journal.Append(journal.Update, time.Now(), line.Raw)
 }
 

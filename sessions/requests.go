@@ -42,7 +42,7 @@ func (v *View) agentRequest(f *wire.Frame) {
 		}
 		fallthrough
 	default:
-		v.respond(id, nil, mustJSON(map[string]any{"code": CodeMethodNotFound, "message": "Method not found: " + clip(f.Method, 100)}))
+		v.respond(id, nil, errNoMethod(f.Method).Object())
 		return
 	}
 	r := &agentRequest{id: v.m.nextRequest.Add(1), agentID: append([]byte(nil), id...), method: f.Method}

@@ -97,7 +97,7 @@ var snapshotKinds = [...]string{
 	"session_info_update", "available_commands_update", "current_mode_update", "config_option_update", "plan", "usage_update",
 }
 
-func (s *snapshot) take(v *View, f *wire.Frame) {
+func (s *snapshot) take(of *session, f *wire.Frame) {
 	tok := f.UpdateKind.Of(f.Raw)
 	for _, k := range snapshotKinds {
 		if !wire.Equal(tok, k) {
@@ -122,7 +122,7 @@ func (s *snapshot) take(v *View, f *wire.Frame) {
 				return // a later update without a title does not take it away
 			}
 			s.title = *u.Title
-			v.m.known.title(v, s.title)
+			of.m.known.title(of, s.title)
 		}
 		s.lines[k] = append(s.lines[k][:0:0], f.Raw...)
 		return

@@ -140,7 +140,7 @@ func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 		v.journal.Append(journal.Prompt, now, mustJSON(promptData{Turn: t.id, Key: t.key, By: t.by, Index: i, Content: b}))
 	}
 	v.stateChanged()
-	v.m.known.prompted(v, t.text)
+	v.m.known.prompted(v.session, t.text)
 	if v.proc == nil {
 		v.wake()
 		return
@@ -235,7 +235,7 @@ func (v *View) endTurn(t *turn, result, errObj []byte) {
 	t.waiters = nil
 	v.journal.Append(journal.TurnEnd, t.ended, mustJSON(turnEndData{Turn: t.id, Key: t.key, Result: result, Error: errObj}))
 	v.touch()
-	v.m.known.touch(v)
+	v.m.known.touch(v.session)
 	if v.turn == nil && len(v.queue) > 0 && !v.closed {
 		next := v.queue[0]
 		v.queue = v.queue[1:]

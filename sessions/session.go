@@ -1,0 +1,151 @@
+package sessions
+
+import (
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acpgate/acpgate/agentpool/wire"
+	"github.com/acpgate/acpgate/sessions/journal"
+)
+
+// session is one session of an agent, as the gateway holds it: its journal, its current values, and the process in which
+// it is open. At most one view is bound to it (rule V2); a session that its view has left stays as it is, parked, so that
+// the way back needs no agent.
+type session struct {
+	m         *Manager
+	mu        *sync.Mutex // the principal's
+	principal string
+	agentName string
+	cwd       string
+	journal   *journal.Journal
+
+	// bound is the agent's name of the session. It is set under mu and read by attachments without it.
+	bound atomic.Pointer[binding]
+
+	view       *View                      // bound to it, nil while parked
+	openParams json.RawMessage            // params of the session/new, load or resume that opened it, without our _meta
+	opened     map[string]json.RawMessage // result of that call: modes, configOptions, models
+	proc       Agent                      // nil while asleep, or after the process ended
+	asleep     chan struct{}              // closed when the agent has closed the session that went to sleep
+	muted      bool                       // messages that the agent replays while it is woken are not events
+	prompted   bool                       // a prompt was ever sent, so that the agent has something to load
+	prefix     []json.RawMessage          // blocks that go in front of the next prompt
+	snap       snapshot
+	unthrottle int // bytes appended since the journal was last asked to throttle
+}
+
+// binding is the session that the agent knows. Its id is that of the session's first view, until an empty session had to
+// be made anew.
+type binding struct {
+	id  string
+	tok []byte // quoted
+}
+
+func (m *Manager) newSession(principal, agent, cwd string) *session {
+	return &session{
+		m: m, mu: m.lockOf(principal), principal: principal, agentName: agent, cwd: cwd,
+		journal: journal.New(m.epoch(), m.cfg.Journal, m.budget),
+	}
+}
+
+// throttleEvery is how many bytes are appended between two looks at whether the appender runs away from its readers.
+const throttleEvery = 64 << 10
+
+// AgentLine takes what the agent wrote for this session. It implements Sink.
+func (s *session) AgentLine(f *wire.Frame) {
+	s.mu.Lock()
+	v := s.view
+	if f.Kind == wire.Request {
+		if v != nil {
+			v.agentRequest(f)
+		} else {
+			s.refuse(f)
+		}
+		s.mu.Unlock()
+		return
+	}
+	throttle := false
+	switch f.Method {
+	case "$/cancel_request":
+		if v != nil {
+			v.withdraw(f)
+		}
+	case "session/update":
+		if s.muted && isMessage(f) {
+			break
+		}
+		s.snap.take(s, f)
+		if v != nil && v.turn != nil {
+			v.turn.answered = true
+		}
+		fallthrough
+	default:
+		s.journal.Append(journal.Update, time.Now(), f.Raw)
+		if s.unthrottle += len(f.Raw); s.unthrottle >= throttleEvery {
+			s.unthrottle, throttle = 0, true
+		}
+	}
+	s.mu.Unlock()
+	if throttle {
+		s.journal.Throttle()
+	}
+}
+
+// refuse answers a request of a session that nobody looks at. Under mu.
+func (s *session) refuse(f *wire.Frame) {
+	if s.proc == nil {
+		return
+	}
+	id := append([]byte(nil), f.ID.Of(f.Raw)...)
+	var err error
+	switch f.Method {
+	case methodPermission, methodElicit:
+		err = s.proc.Respond(id, (&agentRequest{method: f.Method}).cancelledResult(), nil)
+	default:
+		err = s.proc.Respond(id, nil, errNoMethod(f.Method).Object())
+	}
+	if err != nil {
+		s.m.log.Warn("answer could not be written", "session", s.bound.Load().id, "err", err)
+	}
+}
+
+// isMessage reports whether an update belongs to the transcript, in contrast to the session's current values.
+func isMessage(f *wire.Frame) bool {
+	kind := f.UpdateKind.Of(f.Raw)
+	for _, k := range [...]string{"agent_message_chunk", "user_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"} {
+		if wire.Equal(kind, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// AgentSkipped implements Sink (rule W7).
+func (s *session) AgentSkipped(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.view != nil {
+		s.view.notice("The agent sent a line of " + byteCount(n) + ", over the limit; it was left out.")
+	}
+}
+
+// AgentGone implements Sink. The done callbacks of open calls came before it, so the turn has ended already.
+func (s *session) AgentGone(err *AgentError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		s.proc.Release()
+		s.proc = nil
+	}
+	s.m.log.Info("agent of session ended", "session", s.bound.Load().id, "agent", s.agentName, "err", err)
+	v := s.view
+	if v == nil {
+		return
+	}
+	for _, id := range append([]int64(nil), v.reqOrder...) {
+		v.finishRequest(v.requests[id], "", "withdrawn")
+	}
+	v.stateChanged()
+}
