@@ -10,28 +10,35 @@ import (
 	"github.com/acpgate/acpgate/sessions/journal"
 )
 
-// Attachment is one connection's use of a view under one handle: a cursor into the journal, and the replies that wait for
-// the cursor to reach their place. It is private to the connection.
+// Attachment is one connection's use of a view under one handle: a cursor into the journal of the session that the view
+// looks at, and the replies that wait for the cursor to reach their place. When the view moves to another session the
+// attachment first reads the old journal to the switch, then the new one. It is private to the connection.
 type Attachment struct {
 	v       *View
-	sess    *session // what the cursor reads
 	c       Client
 	handle  string
 	tok     []byte // handle, quoted
 	optedIn bool
-	form    *form
-	reader  *journal.Reader
-	replay  uint64 // events up to this seq were there before the attach
 
-	// nextAnchor is the place of the first anchored frame, so that Pull need not take mu for every event.
+	// nextAnchor is the place of the first anchored frame of the first stage, so that Pull need not take mu for every event.
 	nextAnchor atomic.Uint64
 
 	mu       sync.Mutex
-	anchored []anchoredFrame // by place, then in order of arrival
-	sent     map[int64]bool  // agent requests that the client got and that are open: true, or false once it refused
+	stages   []*stage       // never empty; Pull reads the first, frames are anchored in the last
+	sent     map[int64]bool // agent requests that the client got and that are open: true, or false once it refused
 	detached bool
 
 	scratch []byte // Pull only
+}
+
+// stage is a stretch of one session's journal that an attachment reads.
+type stage struct {
+	sess     *session
+	form     *form
+	reader   *journal.Reader
+	replay   uint64          // events up to this seq were there before the attach
+	until    atomic.Uint64   // the view left the session behind this seq; MaxUint64 while it is there
+	anchored []anchoredFrame // by place, then in order of arrival; under Attachment.mu
 }
 
 // anchoredFrame leaves when everything up to seq has left: a response keeps its place among the updates (rule W5).
@@ -42,17 +49,18 @@ type anchoredFrame struct {
 	req   int64 // agent request that the frame carries, or 0
 }
 
-// newAttachment adds an attachment at cursor c. Under v.mu.
+// newAttachment adds an attachment at cursor c of the view's session. Under v.mu.
 func (v *View) newAttachment(cl Client, handle string, c journal.Cursor) (*Attachment, error) {
-	a := &Attachment{v: v, sess: v.session, c: cl, handle: handle, tok: wire.AppendQuote(nil, handle), optedIn: cl.Features().OptedIn}
+	return v.attachTo(cl, handle, v.session, c)
+}
+
+// attachTo is newAttachment at a cursor of any session; unless it is the view's, the caller moves the attachment on.
+func (v *View) attachTo(cl Client, handle string, sess *session, c journal.Cursor) (*Attachment, error) {
+	a := &Attachment{v: v, c: cl, handle: handle, tok: wire.AppendQuote(nil, handle), optedIn: cl.Features().OptedIn}
 	a.nextAnchor.Store(math.MaxUint64)
-	r, err := v.journal.NewReader(c, func() { cl.Wake(a) }, func() { cl.Drop(a, ErrLagging) })
-	if err != nil {
+	if err := a.enterStage(sess, c); err != nil {
 		return nil, err
 	}
-	a.reader = r
-	a.replay = v.journal.Head().Seq
-	a.form = v.formOf(handle, a.optedIn)
 	if v.atts == nil {
 		v.atts = map[*Attachment]struct{}{}
 	}
@@ -63,6 +71,25 @@ func (v *View) newAttachment(cl Client, handle string, c journal.Cursor) (*Attac
 	}
 	v.touch()
 	return a, nil
+}
+
+// enterStage makes the attachment read sess from c once it has read what came before. Under v.mu.
+func (a *Attachment) enterStage(sess *session, c journal.Cursor) error {
+	r, err := sess.journal.NewReader(c, func() { a.c.Wake(a) }, func() { a.c.Drop(a, ErrLagging) })
+	if err != nil {
+		return err
+	}
+	st := &stage{sess: sess, reader: r, replay: sess.journal.Head().Seq, form: sess.formOf(a.handle, a.optedIn)}
+	st.until.Store(math.MaxUint64)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := len(a.stages); n > 0 {
+		last := a.stages[n-1]
+		last.until.Store(min(last.until.Load(), last.sess.journal.Head().Seq))
+	}
+	a.stages = append(a.stages, st)
+	a.stages[0].reader.Poke()
+	return nil
 }
 
 // Handle is the id under which this connection uses the view.
@@ -77,10 +104,12 @@ func (a *Attachment) Detach() {
 		return
 	}
 	delete(v.atts, a)
-	a.reader.Close()
-	v.dropForm(a.form)
 	a.mu.Lock()
-	a.detached, a.anchored, a.sent = true, nil, nil
+	for _, st := range a.stages {
+		st.close()
+		st.anchored = nil
+	}
+	a.detached, a.sent = true, nil
 	a.mu.Unlock()
 	for _, t := range append(v.queue[:len(v.queue):len(v.queue)], v.turn) {
 		if t != nil {
@@ -98,6 +127,11 @@ func (a *Attachment) Detach() {
 	}
 }
 
+func (st *stage) close() {
+	st.reader.Close()
+	st.sess.dropForm(st.form)
+}
+
 func (t *turn) leave(a *Attachment) {
 	keep := t.waiters[:0]
 	for _, w := range t.waiters {
@@ -108,47 +142,57 @@ func (t *turn) leave(a *Attachment) {
 	t.waiters = keep
 }
 
-// anchorAt queues the reply to w for the time when the cursor has passed seq.
+// anchorAt queues the reply to w for the time when the cursor has passed seq of the view's session.
 func (a *Attachment) anchorAt(seq uint64, w waiter, r reply) {
 	a.anchor(anchoredFrame{seq: seq, id: w.id, frame: r.encode(w.id, a)})
 }
 
 func (a *Attachment) anchor(f anchoredFrame) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.detached {
-		a.mu.Unlock()
 		return
 	}
-	i := len(a.anchored)
-	for i > 0 && a.anchored[i-1].seq > f.seq {
+	st := a.stages[len(a.stages)-1]
+	i := len(st.anchored)
+	for i > 0 && st.anchored[i-1].seq > f.seq {
 		i--
 	}
-	a.anchored = append(a.anchored, anchoredFrame{})
-	copy(a.anchored[i+1:], a.anchored[i:])
-	a.anchored[i] = f
-	a.nextAnchor.Store(a.anchored[0].seq)
-	a.mu.Unlock()
-	a.reader.Poke()
+	st.anchored = append(st.anchored, anchoredFrame{})
+	copy(st.anchored[i+1:], st.anchored[i:])
+	st.anchored[i] = f
+	a.noteAnchor()
+	a.stages[0].reader.Poke()
 }
 
-// due takes the anchored frames whose place has come.
-func (a *Attachment) due(seq uint64) []anchoredFrame {
+// noteAnchor is under a.mu.
+func (a *Attachment) noteAnchor() {
+	next := uint64(math.MaxUint64)
+	if first := a.stages[0].anchored; len(first) > 0 {
+		next = first[0].seq
+	}
+	a.nextAnchor.Store(next)
+}
+
+// due takes the anchored frames of st whose place has come.
+func (a *Attachment) due(st *stage) []anchoredFrame {
+	seq := st.reader.Cursor().Seq
 	if a.nextAnchor.Load() > seq {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := 0
-	for n < len(a.anchored) && a.anchored[n].seq <= seq {
+	for n < len(st.anchored) && st.anchored[n].seq <= seq {
 		n++
 	}
-	due := a.anchored[:n:n]
-	a.anchored = a.anchored[n:]
-	if len(a.anchored) == 0 {
-		a.anchored = nil
-		a.nextAnchor.Store(math.MaxUint64)
-	} else {
-		a.nextAnchor.Store(a.anchored[0].seq)
+	due := st.anchored[:n:n]
+	st.anchored = st.anchored[n:]
+	if len(st.anchored) == 0 {
+		st.anchored = nil
+	}
+	if !a.detached {
+		a.noteAnchor()
 	}
 	return due
 }
@@ -157,29 +201,36 @@ func (a *Attachment) due(seq uint64) []anchoredFrame {
 // run dry and Client.Wake will be called once there is more; true means that out was full.
 func (a *Attachment) Pull(out Out) (more bool) {
 	for {
-		if full := a.emitDue(out); full {
+		st := a.stage()
+		if full := a.emitDue(out, st); full {
 			return true
 		}
-		chunk, ok, err := a.reader.Next()
+		if st.reader.Cursor().Seq >= st.until.Load() && a.nextStage(st) {
+			continue
+		}
+		chunk, ok, err := st.reader.Next()
 		if err != nil {
 			a.c.Drop(a, ErrLagging)
 			return false
 		}
 		if !ok {
-			if a.arm() {
+			if a.arm(st) {
 				return false
 			}
 			continue
 		}
 		for i := range chunk.Len() {
 			ev := chunk.At(i)
+			if ev.Seq > st.until.Load() {
+				break
+			}
 			if a.nextAnchor.Load() < ev.Seq {
-				if full := a.emitDue(out); full {
+				if full := a.emitDue(out, st); full {
 					return true
 				}
 			}
-			room := a.emit(out, ev)
-			a.reader.Advance(ev)
+			room := a.emit(out, st, ev)
+			st.reader.Advance(ev)
 			if !room {
 				return true
 			}
@@ -187,20 +238,55 @@ func (a *Attachment) Pull(out Out) (more bool) {
 	}
 }
 
-// arm asks for a wake-up; false when there is something to do already.
-func (a *Attachment) arm() bool {
-	if !a.reader.Arm() {
+func (a *Attachment) stage() *stage {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stages[0]
+}
+
+// nextStage leaves st, which was read to its end, for the next one. False when there is something to do in st yet.
+func (a *Attachment) nextStage(st *stage) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(st.anchored) > 0 && st.anchored[0].seq <= st.reader.Cursor().Seq {
+		return true // came in this moment: look again
+	}
+	if a.detached || len(a.stages) < 2 {
 		return false
 	}
-	if a.nextAnchor.Load() <= a.reader.Cursor().Seq {
-		// An anchor came between the last look and Arm. Whoever disarms owns the wake-up; one too many does no harm.
-		a.reader.Poke()
+	a.stages = a.stages[1:]
+	if n := len(a.stages[0].anchored); n > 0 || len(st.anchored) > 0 {
+		// Whatever was anchored behind the end of the old stage goes first.
+		a.stages[0].anchored = append(atStart(st.anchored, a.stages[0]), a.stages[0].anchored...)
+	}
+	a.noteAnchor()
+	st.close()
+	return true
+}
+
+func atStart(frames []anchoredFrame, st *stage) []anchoredFrame {
+	out := make([]anchoredFrame, len(frames))
+	for i, f := range frames {
+		f.seq = st.reader.Cursor().Seq
+		out[i] = f
+	}
+	return out
+}
+
+// arm asks for a wake-up; false when there is something to do already.
+func (a *Attachment) arm(st *stage) bool {
+	if !st.reader.Arm() {
+		return false
+	}
+	if a.nextAnchor.Load() <= st.reader.Cursor().Seq || st.until.Load() <= st.reader.Cursor().Seq {
+		// Something came between the last look and Arm. Whoever disarms owns the wake-up; one too many does no harm.
+		st.reader.Poke()
 	}
 	return true
 }
 
-func (a *Attachment) emitDue(out Out) (full bool) {
-	due := a.due(a.reader.Cursor().Seq)
+func (a *Attachment) emitDue(out Out, st *stage) (full bool) {
+	due := a.due(st)
 	for i, d := range due {
 		room := true
 		switch {
@@ -210,14 +296,14 @@ func (a *Attachment) emitDue(out Out) (full bool) {
 			room = out.Frame(d.frame)
 		}
 		if !room {
-			a.putBack(due[i+1:])
+			a.putBack(st, due[i+1:])
 			return true
 		}
 	}
 	return false
 }
 
-func (a *Attachment) putBack(rest []anchoredFrame) {
+func (a *Attachment) putBack(st *stage, rest []anchoredFrame) {
 	if len(rest) == 0 {
 		return
 	}
@@ -226,8 +312,8 @@ func (a *Attachment) putBack(rest []anchoredFrame) {
 	if a.detached {
 		return
 	}
-	a.anchored = append(append([]anchoredFrame(nil), rest...), a.anchored...)
-	a.nextAnchor.Store(a.anchored[0].seq)
+	st.anchored = append(append([]anchoredFrame(nil), rest...), st.anchored...)
+	a.noteAnchor()
 }
 
 // offer notes that the client gets agent request id now. False when it has it already or the request is no longer open.

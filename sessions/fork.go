@@ -88,7 +88,7 @@ func (v *View) completed() []journal.Event {
 	v.each(func(e journal.Event) bool {
 		switch e.Type {
 		case journal.Prompt:
-			var p promptData
+			var p journal.PromptData
 			if v.turn != nil && json.Unmarshal(e.Data, &p) == nil && p.Turn == v.turn.id {
 				return false // the turn that runs is left out whole
 			}
@@ -156,7 +156,7 @@ func historyText(events []journal.Event) string {
 	}
 	for _, e := range events {
 		if e.Type == journal.Prompt {
-			var p promptData
+			var p journal.PromptData
 			if json.Unmarshal(e.Data, &p) == nil {
 				who = "" // every prompt is a message of its own
 				say("User", blocksText([]json.RawMessage{p.Content}))

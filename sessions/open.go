@@ -76,7 +76,7 @@ func (m *Manager) enter(v *View, c Client, f *wire.Frame, raw []byte) (*Attachme
 	if err != nil {
 		return nil, err
 	}
-	a.replay = 0 // nothing of it was there before
+	a.stages[0].replay = 0 // nothing of it was there before
 	a.anchorAt(0, waiter{a, f.ID.Of(f.Raw)}, reply{result: raw, meta: v.openedMeta(start, "")})
 	if a.optedIn {
 		a.snapshotFrames(0, false)

@@ -14,7 +14,7 @@ import (
 // than one user it keeps the latest encoded frames, so that an event is encoded once for all of them (rule W10).
 type form struct {
 	key   formKey
-	users atomic.Int32
+	users atomic.Int32 // changed under session.formMu
 
 	mu   sync.Mutex
 	ring map[uint64][]byte
@@ -32,23 +32,27 @@ const (
 	formFrame = 32 << 10  // a larger frame is encoded by each user
 )
 
-func (v *View) formOf(handle string, optedIn bool) *form {
+func (s *session) formOf(handle string, optedIn bool) *form {
+	s.formMu.Lock()
+	defer s.formMu.Unlock()
 	k := formKey{handle, optedIn}
-	f := v.forms[k]
+	f := s.forms[k]
 	if f == nil {
 		f = &form{key: k}
-		if v.forms == nil {
-			v.forms = map[formKey]*form{}
+		if s.forms == nil {
+			s.forms = map[formKey]*form{}
 		}
-		v.forms[k] = f
+		s.forms[k] = f
 	}
 	f.users.Add(1)
 	return f
 }
 
-func (v *View) dropForm(f *form) {
+func (s *session) dropForm(f *form) {
+	s.formMu.Lock()
+	defer s.formMu.Unlock()
 	if f.users.Add(-1) == 0 {
-		delete(v.forms, f.key)
+		delete(s.forms, f.key)
 	}
 }
 
@@ -78,24 +82,24 @@ func (f *form) get(seq uint64, encode func() []byte) []byte {
 
 // emit hands ev to out in this attachment's form. Events that the client does not get are skipped. The result is false
 // when out is full.
-func (a *Attachment) emit(out Out, ev journal.Event) bool {
+func (a *Attachment) emit(out Out, st *stage, ev journal.Event) bool {
 	switch ev.Type {
 	case journal.Update:
-		if !a.optedIn && string(a.tok) == string(a.sess.bound.Load().tok) {
+		if !a.optedIn && string(a.tok) == string(st.sess.bound.Load().tok) {
 			return out.Frame(ev.Data)
 		}
-		return out.Frame(a.encoded(ev, func() []byte { return a.update(ev) }))
+		return out.Frame(a.encoded(st, ev, func() []byte { return a.update(st, ev) }))
 	case journal.Prompt:
-		return a.emitPrompt(out, ev)
+		return a.emitPrompt(out, st, ev)
 	case journal.Notice:
-		return a.emitNotice(out, ev)
+		return a.emitNotice(out, st, ev)
 	case journal.Request:
-		return a.emitRequest(out, ev)
+		return a.emitRequest(out, st, ev)
 	case journal.RequestDone:
-		return a.emitRequestDone(out, ev)
+		return a.emitRequestDone(out, st, ev)
 	case journal.State:
-		if a.optedIn && ev.Seq > a.replay {
-			return out.Frame(a.encoded(ev, func() []byte { return a.stateFrame(ev.Data, a.place(ev, "")) }))
+		if a.optedIn && ev.Seq > st.replay {
+			return out.Frame(a.encoded(st, ev, func() []byte { return a.stateFrame(ev.Data, a.place(st, ev, "")) }))
 		}
 	}
 	return true
@@ -103,24 +107,24 @@ func (a *Attachment) emit(out Out, ev journal.Event) bool {
 
 // encoded returns the frame of ev, shared with the other users of the form where there are any. Replayed events are
 // marked for this attachment alone and not shared.
-func (a *Attachment) encoded(ev journal.Event, encode func() []byte) []byte {
-	if a.form.users.Load() < 2 || ev.Seq <= a.replay {
+func (a *Attachment) encoded(st *stage, ev journal.Event, encode func() []byte) []byte {
+	if st.form.users.Load() < 2 || ev.Seq <= st.replay {
 		return encode()
 	}
-	return a.form.get(ev.Seq, encode)
+	return st.form.get(ev.Seq, encode)
 }
 
 // place is the acpgate member of an event's frame.
-func (a *Attachment) place(ev journal.Event, extra string) []byte {
+func (a *Attachment) place(st *stage, ev journal.Event, extra string) []byte {
 	b := append(a.scratch[:0], `"acpgate":{"session":`...)
-	b = append(b, a.sess.bound.Load().tok...)
+	b = append(b, st.sess.bound.Load().tok...)
 	b = append(b, `,"epoch":`...)
-	b = strconv.AppendUint(b, a.sess.journal.Epoch(), 10)
+	b = strconv.AppendUint(b, st.sess.journal.Epoch(), 10)
 	b = append(b, `,"seq":`...)
 	b = strconv.AppendUint(b, ev.Seq, 10)
 	b = append(b, `,"ts":`...)
 	b = strconv.AppendInt(b, ev.Time, 10)
-	if ev.Seq <= a.replay {
+	if ev.Seq <= st.replay {
 		b = append(b, `,"replay":true`...)
 	}
 	b = append(b, extra...)
@@ -128,7 +132,7 @@ func (a *Attachment) place(ev journal.Event, extra string) []byte {
 	return a.scratch
 }
 
-func (a *Attachment) update(ev journal.Event) []byte {
+func (a *Attachment) update(st *stage, ev journal.Event) []byte {
 	f, err := wire.Parse(ev.Data, wire.Limits{})
 	if err != nil {
 		return ev.Data // it was accepted when it came in
@@ -137,7 +141,7 @@ func (a *Attachment) update(ev journal.Event) []byte {
 	if !a.optedIn {
 		return wire.Splice(nil, ev.Data, session)
 	}
-	meta, ok := f.EditMeta(a.place(ev, ""))
+	meta, ok := f.EditMeta(a.place(st, ev, ""))
 	if !ok {
 		return wire.Splice(nil, ev.Data, session)
 	}
@@ -146,9 +150,9 @@ func (a *Attachment) update(ev journal.Event) []byte {
 
 // emitPrompt shows a prompt to everybody but the client that sent it, which has it on its screen (rule V19). In a replay
 // that client gets it too.
-func (a *Attachment) emitPrompt(out Out, ev journal.Event) bool {
-	var p promptData
-	if json.Unmarshal(ev.Data, &p) != nil || (p.By == a.c.ID() && ev.Seq > a.replay) {
+func (a *Attachment) emitPrompt(out Out, st *stage, ev journal.Event) bool {
+	var p journal.PromptData
+	if json.Unmarshal(ev.Data, &p) != nil || (p.By == a.c.ID() && ev.Seq > st.replay) {
 		return true
 	}
 	b := append([]byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":`), a.tok...)
@@ -162,16 +166,16 @@ func (a *Attachment) emitPrompt(out Out, ev journal.Event) bool {
 		if p.Key != "" {
 			extra = append(append(extra, `,"key":`...), mustJSON(p.Key)...)
 		}
-		b = append(append(append(b, `,"_meta":{`...), a.place(ev, string(extra))...), '}')
+		b = append(append(append(b, `,"_meta":{`...), a.place(st, ev, string(extra))...), '}')
 	}
 	return out.Frame(append(b, "}}"...))
 }
 
 // emitNotice sends a quiet line. It is no part of the history, so a replay from the start leaves it out for plain clients
 // (CASE 66).
-func (a *Attachment) emitNotice(out Out, ev journal.Event) bool {
+func (a *Attachment) emitNotice(out Out, st *stage, ev journal.Event) bool {
 	var n noticeData
-	if json.Unmarshal(ev.Data, &n) != nil || (ev.Seq <= a.replay && !a.optedIn) {
+	if json.Unmarshal(ev.Data, &n) != nil || (ev.Seq <= st.replay && !a.optedIn) {
 		return true
 	}
 	b := append([]byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":`), a.tok...)
@@ -181,12 +185,12 @@ func (a *Attachment) emitNotice(out Out, ev journal.Event) bool {
 	b = wire.AppendQuote(b, n.Text)
 	b = append(b, "}}"...)
 	if a.optedIn {
-		b = append(append(append(b, `,"_meta":{`...), a.place(ev, `,"kind":"notice"`)...), '}')
+		b = append(append(append(b, `,"_meta":{`...), a.place(st, ev, `,"kind":"notice"`)...), '}')
 	}
 	return out.Frame(append(b, "}}"...))
 }
 
-func (a *Attachment) emitRequest(out Out, ev journal.Event) bool {
+func (a *Attachment) emitRequest(out Out, st *stage, ev journal.Event) bool {
 	f, err := wire.Parse(ev.Data, wire.Limits{})
 	if err != nil {
 		return true
@@ -197,7 +201,7 @@ func (a *Attachment) emitRequest(out Out, ev journal.Event) bool {
 	}
 	edits := [2]wire.Edit{f.EditSession(a.tok)}
 	if a.optedIn {
-		if e, ok := f.EditMeta(a.place(ev, "")); ok {
+		if e, ok := f.EditMeta(a.place(st, ev, "")); ok {
 			edits[1] = e
 		}
 	}
@@ -217,7 +221,7 @@ func (a *Attachment) understands(f *wire.Frame) bool {
 }
 
 // emitRequestDone takes the card off the other clients' screens and says who answered.
-func (a *Attachment) emitRequestDone(out Out, ev journal.Event) bool {
+func (a *Attachment) emitRequestDone(out Out, st *stage, ev journal.Event) bool {
 	var s struct {
 		Answered answeredData `json:"answered"`
 	}
@@ -228,8 +232,8 @@ func (a *Attachment) emitRequestDone(out Out, ev journal.Event) bool {
 	if a.retract(s.Answered.ID) && s.Answered.By != a.c.ID() {
 		room = out.Frame(wire.AppendNotification(nil, "$/cancel_request", append(appendInt([]byte(`{"requestId":`), s.Answered.ID), '}')))
 	}
-	if a.optedIn && ev.Seq > a.replay {
-		room = out.Frame(a.encoded(ev, func() []byte { return a.stateFrame(ev.Data, a.place(ev, "")) })) && room
+	if a.optedIn && ev.Seq > st.replay {
+		room = out.Frame(a.encoded(st, ev, func() []byte { return a.stateFrame(ev.Data, a.place(st, ev, "")) })) && room
 	}
 	return room
 }

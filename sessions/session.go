@@ -33,6 +33,9 @@ type session struct {
 	prompted   bool                       // a prompt was ever sent, so that the agent has something to load
 	prefix     []json.RawMessage          // blocks that go in front of the next prompt
 	snap       snapshot
+
+	formMu sync.Mutex // a leaf
+	forms  map[formKey]*form
 	unthrottle int // bytes appended since the journal was last asked to throttle
 }
 

@@ -137,7 +137,7 @@ func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 	now := time.Now()
 	v.turn, t.started = t, now
 	for i, b := range blocks {
-		v.journal.Append(journal.Prompt, now, mustJSON(promptData{Turn: t.id, Key: t.key, By: t.by, Index: i, Content: b}))
+		v.journal.Append(journal.Prompt, now, mustJSON(journal.PromptData{Turn: t.id, Key: t.key, By: t.by, Index: i, Content: b}))
 	}
 	v.stateChanged()
 	v.m.known.prompted(v.session, t.text)
@@ -146,15 +146,6 @@ func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 		return
 	}
 	v.send(t)
-}
-
-// promptData is the payload of a journal.Prompt event: one content block.
-type promptData struct {
-	Turn    string          `json:"turn"`
-	Key     string          `json:"key,omitempty"`
-	By      string          `json:"by"`
-	Index   int             `json:"index"`
-	Content json.RawMessage `json:"content"`
 }
 
 // send writes the running turn's prompt to the agent. Under mu.

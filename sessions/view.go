@@ -30,7 +30,6 @@ type View struct {
 	waking   bool
 	closed   bool
 	atts     map[*Attachment]struct{}
-	forms    map[formKey]*form
 	turn     *turn
 	last     *turn
 	queue    []*turn

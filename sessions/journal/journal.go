@@ -106,6 +106,7 @@ type Journal struct {
 	events  int
 	bytes   int64
 	readers []*Reader
+	fold    *Fold
 	closed  bool
 }
 
@@ -192,6 +193,7 @@ func (j *Journal) trim(nowMS int64) []*Reader {
 	if n == 0 {
 		return nil
 	}
+	j.advanceFold(j.segs[n].first)
 	// A copy, not a reslice: the dropped segments must become garbage.
 	j.segs = append([]*segment(nil), j.segs[n:]...)
 	j.first = j.segs[0].first
@@ -203,6 +205,36 @@ func (j *Journal) trim(nowMS int64) []*Reader {
 		}
 	}
 	return lost
+}
+
+// Transcript calls fn with the folded transcript: entries in order, of which the first head are the beginning and dropped
+// more were left out behind them. fn must not keep or change them, or call back into the journal.
+func (j *Journal) Transcript(fn func(entries []*Entry, head, dropped int)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.advanceFold(j.next.Load())
+	fn(j.fold.Entries())
+}
+
+// advanceFold takes the events before seq into the transcript. Under mu.
+func (j *Journal) advanceFold(seq uint64) {
+	if j.fold == nil {
+		j.fold = NewFold(FoldLimits{})
+	}
+	for _, s := range j.segs {
+		if last := s.first + uint64(len(s.ev)); last <= j.fold.Seq()+1 {
+			continue
+		}
+		if s.first >= seq {
+			return
+		}
+		c := s.from(max(s.first, j.fold.Seq()+1))
+		for i := range c.Len() {
+			if e := c.At(i); e.Seq < seq {
+				j.fold.Add(e)
+			}
+		}
+	}
 }
 
 // Stats is what a journal holds.

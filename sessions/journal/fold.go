@@ -1,0 +1,251 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/acpgate/acpgate/agentpool/wire"
+)
+
+// PromptData is the payload of a Prompt event: one content block.
+type PromptData struct {
+	Turn    string          `json:"turn"`
+	Key     string          `json:"key,omitempty"`
+	By      string          `json:"by"`             // connection that sent it
+	Index   int             `json:"index"`          // of the block in the prompt
+	View    string          `json:"view,omitempty"` // set on slash commands: no part of the transcript
+	Content json.RawMessage `json:"content"`
+}
+
+// EntryKind is what a transcript entry is.
+type EntryKind string
+
+const (
+	User    EntryKind = "user"
+	Agent   EntryKind = "agent"
+	Thought EntryKind = "thought"
+	Tool    EntryKind = "tool"
+)
+
+// Entry is one entry of a transcript: a message, a thought or a tool call, whole.
+type Entry struct {
+	Kind  EntryKind
+	ID    string // u3, a4, th4, t4-1: stable for the same entry as long as the journal's epoch lasts
+	Turn  string // of the prompt, on User entries that came through us
+	Key   string
+	First uint64 // seq of its first event
+	Time  int64  // of that, Unix milliseconds
+
+	Text    []byte                     // of a message or thought: its text blocks, joined
+	Blocks  []json.RawMessage          // of a message or thought: its other content blocks, in order
+	Members map[string]json.RawMessage // of a tool call: the members of tool_call and its updates, the latest of each
+	closed  bool                       // nothing without its messageId joins it any more
+	message string                     // messageId of the chunks
+	call    string                     // toolCallId
+	bytes   int
+}
+
+// FoldLimits bound what a Fold keeps. Zero values are the defaults.
+type FoldLimits struct {
+	Entries int // default 5,000
+	Bytes   int // default 16 MiB
+	Head    int // entries at the beginning that are kept whatever comes; default 10
+}
+
+// Fold is a transcript under construction: the events of a journal, one entry per message, thought, tool call. When it
+// grows over its limits it drops entries behind the first Head ones and counts them. Not safe for concurrent use.
+type Fold struct {
+	limits  FoldLimits
+	entries []*Entry
+	byCall  map[string]*Entry
+	dropped int
+	bytes   int
+	seq     uint64 // of the last event taken
+
+	n     int // number of the last user message or agent step
+	tools int
+	step  map[EntryKind]bool // kinds that the current agent step has; nil: no step
+}
+
+// NewFold returns an empty fold.
+func NewFold(l FoldLimits) *Fold {
+	if l.Entries <= 0 {
+		l.Entries = 5000
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = 16 << 20
+	}
+	if l.Head <= 0 {
+		l.Head = 10
+	}
+	return &Fold{limits: l, byCall: map[string]*Entry{}}
+}
+
+// Seq is the last event taken.
+func (f *Fold) Seq() uint64 { return f.seq }
+
+// Entries returns the entries in order and how many were dropped behind the first head ones. The slice and its entries
+// must not be changed, and are valid until the next Add.
+func (f *Fold) Entries() (entries []*Entry, head, dropped int) {
+	return f.entries, min(f.limits.Head, len(f.entries)), f.dropped
+}
+
+// Add takes the next event. Events that belong to no transcript are skipped.
+func (f *Fold) Add(e Event) {
+	f.seq = e.Seq
+	switch e.Type {
+	case Prompt:
+		var p PromptData
+		if json.Unmarshal(e.Data, &p) == nil && p.View == "" {
+			f.prompt(e, p)
+		}
+	case TurnEnd:
+		f.endStep()
+	case Update:
+		if w, err := wire.Parse(e.Data, wire.Limits{}); err == nil && w.Update.Present() {
+			f.update(e, &w)
+		}
+	}
+	f.bound()
+}
+
+func (f *Fold) prompt(e Event, p PromptData) {
+	last := f.last()
+	if p.Index == 0 || last == nil || last.Kind != User || last.Turn != p.Turn {
+		f.endStep()
+		f.n++
+		last = f.push(&Entry{Kind: User, ID: fmt.Sprintf("u%d", f.n), Turn: p.Turn, Key: p.Key, First: e.Seq, Time: e.Time})
+	}
+	f.grow(last, p.Content)
+}
+
+func (f *Fold) update(e Event, w *wire.Frame) {
+	kind := w.UpdateKind.Of(w.Raw)
+	body := w.Update.Of(w.Raw)
+	switch {
+	case wire.Equal(kind, "user_message_chunk"):
+		f.chunk(e, body, User)
+	case wire.Equal(kind, "agent_message_chunk"):
+		f.chunk(e, body, Agent)
+	case wire.Equal(kind, "agent_thought_chunk"):
+		f.chunk(e, body, Thought)
+	case wire.Equal(kind, "tool_call"), wire.Equal(kind, "tool_call_update"):
+		f.tool(e, body)
+	}
+}
+
+// chunk appends to the last entry if it is of the same message: the same kind and messageId (CASE 89), or without one in
+// the same turn.
+func (f *Fold) chunk(e Event, body []byte, kind EntryKind) {
+	id, _ := wire.Unquote(wire.Lookup(body, "messageId").Of(body)) // absent: ""
+	last := f.last()
+	same := last != nil && last.Kind == kind && (last.message == id || last.message == "" || id == "")
+	if !same || (last.closed && (id == "" || id != last.message)) {
+		last = f.push(&Entry{Kind: kind, ID: f.number(kind), First: e.Seq, Time: e.Time, message: id})
+	}
+	f.grow(last, wire.Lookup(body, "content").Of(body))
+}
+
+// number gives the next id of a kind. A user message and an agent step have numbers of their own; thoughts and tool calls
+// have that of the step they are in.
+func (f *Fold) number(kind EntryKind) string {
+	if kind == User {
+		f.endStep()
+		f.n++
+		return fmt.Sprintf("u%d", f.n)
+	}
+	if f.step == nil || f.step[kind] || (kind == Thought && f.step[Agent]) {
+		f.n++
+		f.tools = 0
+		f.step = map[EntryKind]bool{}
+	}
+	f.step[kind] = true
+	if kind == Thought {
+		return fmt.Sprintf("th%d", f.n)
+	}
+	return fmt.Sprintf("a%d", f.n)
+}
+
+func (f *Fold) tool(e Event, body []byte) {
+	call, _ := wire.Unquote(wire.Lookup(body, "toolCallId").Of(body))
+	var m map[string]json.RawMessage
+	if json.Unmarshal(body, &m) != nil {
+		return
+	}
+	entry := f.byCall[call]
+	if entry == nil {
+		if f.step == nil {
+			f.n++
+			f.tools = 0
+			f.step = map[EntryKind]bool{}
+		}
+		f.tools++
+		entry = f.push(&Entry{Kind: Tool, ID: fmt.Sprintf("t%d-%d", f.n, f.tools), First: e.Seq, Time: e.Time, call: call, Members: map[string]json.RawMessage{}})
+		f.byCall[call] = entry
+	}
+	for k, v := range m {
+		if k == "sessionUpdate" || string(v) == "null" {
+			continue
+		}
+		f.account(entry, len(v)-len(entry.Members[k]))
+		entry.Members[k] = append(json.RawMessage(nil), v...)
+	}
+}
+
+// grow adds a content block.
+func (f *Fold) grow(entry *Entry, block []byte) {
+	if block == nil {
+		return
+	}
+	f.account(entry, len(block))
+	if wire.Equal(wire.Lookup(block, "type").Of(block), "text") {
+		text, err := wire.Unquote(wire.Lookup(block, "text").Of(block))
+		if err == nil {
+			entry.Text = append(entry.Text, text...)
+			return
+		}
+	}
+	entry.Blocks = append(entry.Blocks, append(json.RawMessage(nil), block...))
+}
+
+func (f *Fold) endStep() {
+	f.step = nil
+	f.tools = 0
+	if last := f.last(); last != nil {
+		last.closed = true
+	}
+}
+
+func (f *Fold) last() *Entry {
+	if len(f.entries) == 0 {
+		return nil
+	}
+	return f.entries[len(f.entries)-1]
+}
+
+func (f *Fold) push(e *Entry) *Entry {
+	f.entries = append(f.entries, e)
+	f.account(e, 64)
+	return e
+}
+
+func (f *Fold) account(e *Entry, n int) {
+	e.bytes += n
+	f.bytes += n
+}
+
+// bound drops entries behind the head until the limits hold again.
+func (f *Fold) bound() {
+	for len(f.entries) > f.limits.Head+1 && (len(f.entries) > f.limits.Entries || f.bytes > f.limits.Bytes) {
+		// A tenth at a time, so that the copy is paid for rarely.
+		n := max(1, min(len(f.entries)/10, len(f.entries)-f.limits.Head-1))
+		for _, e := range f.entries[f.limits.Head : f.limits.Head+n] {
+			f.bytes -= e.bytes
+			if e.Kind == Tool {
+				delete(f.byCall, e.call)
+			}
+		}
+		f.entries = append(f.entries[:f.limits.Head], f.entries[f.limits.Head+n:]...)
+		f.dropped += n
+	}
+}
