@@ -65,7 +65,7 @@ func (p *Pool) isSpare(m *member) bool {
 	if !m.g.spec.Prewarm || !m.hasRoom() {
 		return false
 	}
-	inUse := p.cfg.SharedHome // the only principal may come back any time
+	inUse := p.ownsHome(m.g.key.principal) // whose gateway it is may come back any time
 	for _, o := range m.g.members {
 		if o == m {
 			continue
@@ -86,7 +86,7 @@ func (p *Pool) keepSpare(g *group) {
 	if p.closed || !g.spec.Prewarm || len(g.flights) > 0 {
 		return
 	}
-	inUse := p.cfg.SharedHome
+	inUse := p.ownsHome(g.key.principal)
 	for _, m := range g.members {
 		if m.hasRoom() {
 			return

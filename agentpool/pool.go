@@ -95,10 +95,7 @@ func (p *Pool) Names() []string { return append([]string(nil), p.names...) }
 
 // Describe implements sessions.Agents. What a principal's process answered counts for all: it depends on the command line.
 func (p *Pool) Describe(ctx context.Context, principal, agent string) (*sessions.AgentInfo, error) {
-	p.mu.Lock()
-	info := p.infos[agent]
-	p.mu.Unlock()
-	if info != nil {
+	if info := p.Known(agent); info != nil {
 		return info, nil
 	}
 	h, err := p.Control(ctx, principal, agent)
@@ -107,6 +104,13 @@ func (p *Pool) Describe(ctx context.Context, principal, agent string) (*sessions
 	}
 	defer h.Release()
 	return h.Info(), nil
+}
+
+// Known returns what the agent answered to initialize, nil if none of its processes has yet. It starts nothing.
+func (p *Pool) Known(agent string) *sessions.AgentInfo {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.infos[agent]
 }
 
 // Acquire implements sessions.Agents. An error that is not about the agent, such as that of ctx, is the Err of the

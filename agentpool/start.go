@@ -78,7 +78,7 @@ func (p *Pool) register(proc *process) {
 // prepare works out what to run.
 func (p *Pool) prepare(principal string, spec *Spec, where root) (launch, *startError) {
 	home := ""
-	if !p.cfg.SharedHome {
+	if !p.ownsHome(principal) {
 		dir, err := homeDir(p.stateDir, principal)
 		if err != nil {
 			return launch{}, failStart(spec, err, "the state directory must be writable")
@@ -115,6 +115,11 @@ func (p *Pool) prepare(principal string, spec *Spec, where root) (launch, *start
 	}
 	l.argv = append(box.args(), l.argv...)
 	return l, nil
+}
+
+// ownsHome reports whether the principal's agents have the home of the gateway's user.
+func (p *Pool) ownsHome(principal string) bool {
+	return principal != "" && principal == p.cfg.HomeOwner
 }
 
 func commandHint(spec *Spec, search string) string {
