@@ -97,7 +97,7 @@ func (l *LineReader) cut(b []byte) (line []byte, skipped int64) {
 	}
 	line = b
 	if n := len(b); n > 0 && b[n-1] == '\r' {
-		line = b[:n-1 : n-1]
+		line = b[: n-1 : n-1]
 	}
 	if len(line) > l.max {
 		n := l.prefix()

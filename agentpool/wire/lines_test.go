@@ -138,9 +138,9 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// repeat gives n times the byte c, then rest, and checks the buffer of the LineReader at every read.
+// repeat gives n bytes, block again and again, then rest, and checks the LineReader at every read.
 type repeat struct {
-	c     byte
+	block string
 	n     int64
 	rest  io.Reader
 	check func()
@@ -151,12 +151,9 @@ func (r *repeat) Read(p []byte) (int, error) {
 	if r.n == 0 {
 		return r.rest.Read(p[:min(len(p), 32<<10)])
 	}
-	p = p[:min(int64(len(p)), r.n)]
-	for i := range p {
-		p[i] = r.c
-	}
-	r.n -= int64(len(p))
-	return len(p), nil
+	n := copy(p[:min(int64(len(p)), r.n)], r.block)
+	r.n -= int64(n)
+	return n, nil
 }
 
 func TestCase01_LineOver64KiB(t *testing.T) {
@@ -188,7 +185,7 @@ func TestCase02_InitializeResultOf200KB(t *testing.T) {
 // 1 GiB without a newline would be the same as these 256 MiB: memory stays under the limit and every byte is read once.
 func TestCase04_NoNewline(t *testing.T) {
 	const limit, total = 1 << 20, 256 << 20
-	r := &repeat{c: 'a', n: total, rest: strings.NewReader("\n" + `{"jsonrpc":"2.0","method":"x"}` + "\n")}
+	r := &repeat{block: strings.Repeat("a", 64<<10), n: total, rest: strings.NewReader("\n" + `{"jsonrpc":"2.0","method":"x"}` + "\n")}
 	l := NewLineReader(r, limit)
 	largest := 0
 	r.check = func() { largest = max(largest, len(l.buf)) }
@@ -258,7 +255,7 @@ func TestW7_BufferShrinks(t *testing.T) {
 func TestCase04_CostOfAByteIsConstant(t *testing.T) {
 	read := func(n int64) time.Duration {
 		start := time.Now()
-		l := newLineReader(iotest.OneByteReader(&repeat{c: 'a', n: n, rest: strings.NewReader("\n"), check: func() {}}), 64<<20, 64)
+		l := newLineReader(iotest.OneByteReader(&repeat{block: "a", n: n, rest: strings.NewReader("\n"), check: func() {}}), 64<<20, 64)
 		if _, skipped, err := l.Next(); skipped != 0 || err != nil {
 			t.Fatal(skipped, err)
 		}
