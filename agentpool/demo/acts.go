@@ -44,7 +44,7 @@ func (t *turn) think(string) error {
 				return err
 			}
 		}
-		t.s.update(acp.SessionUpdate{AgentThoughtChunk: &acp.SessionUpdateAgentThoughtChunk{Content: acp.TextBlock(w), MessageId: &id}})
+		t.s.chunk(thoughtChunk, id, w)
 	}
 	t.s.keep(entry{Kind: entryThought, ID: id, Text: text})
 	return nil
@@ -237,7 +237,7 @@ func (t *turn) background(arg string) error {
 
 // chunkLater is a message outside any turn.
 func (s *session) chunkLater(id, text string) {
-	s.update(messageChunk(id, text))
+	s.chunk(messageChunk, id, text)
 	s.keep(entry{Kind: entryAgent, ID: id, Text: text})
 }
 

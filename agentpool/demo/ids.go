@@ -33,18 +33,26 @@ func canonicalUUID(s string) string {
 	return format([16]byte(raw))
 }
 
-// titleOf is the title of a session whose first message is text: its first line, at most maxTitle runes.
+// titleOf is the title of a session whose first message is text: its first line, at most 60 runes.
 func titleOf(text string) string {
-	const maxTitle = 60
 	for line := range strings.Lines(text) {
-		line = strings.Join(strings.Fields(line), " ")
-		if line == "" {
-			continue
+		if line = strings.Join(strings.Fields(cutRunes(line, 1000)), " "); line != "" {
+			return cutRunes(line, 60)
 		}
-		if r := []rune(line); len(r) > maxTitle {
-			return strings.TrimSpace(string(r[:maxTitle-1])) + "…"
-		}
-		return line
 	}
 	return "Untitled"
+}
+
+// cutRunes cuts text to at most n runes, the last of which is then an ellipsis.
+func cutRunes(text string, n int) string {
+	count, end := 0, 0
+	for i := range text {
+		if count++; count == n {
+			end = i
+		}
+		if count > n {
+			return strings.TrimSpace(text[:end]) + "…"
+		}
+	}
+	return text
 }

@@ -12,6 +12,12 @@ import (
 	acp "github.com/coder/acp-go-sdk"
 )
 
+// Kinds of text chunks.
+const (
+	messageChunk = "agent_message_chunk"
+	thoughtChunk = "agent_thought_chunk"
+)
+
 // errClosed cancels what runs in a session that is closed or deleted.
 var errClosed = errors.New("session closed")
 
@@ -172,9 +178,9 @@ func (s *session) replay() {
 				s.update(acp.SessionUpdate{UserMessageChunk: &acp.SessionUpdateUserMessageChunk{Content: b, MessageId: &e.ID}})
 			}
 		case entryAgent:
-			s.update(acp.SessionUpdate{AgentMessageChunk: &acp.SessionUpdateAgentMessageChunk{Content: acp.TextBlock(e.Text), MessageId: &e.ID}})
+			s.chunk(messageChunk, e.ID, e.Text)
 		case entryThought:
-			s.update(acp.SessionUpdate{AgentThoughtChunk: &acp.SessionUpdateAgentThoughtChunk{Content: acp.TextBlock(e.Text), MessageId: &e.ID}})
+			s.chunk(thoughtChunk, e.ID, e.Text)
 		case entryTool:
 			began := *e.Tool
 			began.Status, began.Content, began.RawOutput = acp.ToolCallStatusPending, nil, nil
@@ -201,7 +207,25 @@ func (s *session) updateCompaction(id, status string) {
 
 // updateRaw sends an update that is not one of the SDK's types.
 func (s *session) updateRaw(update any) {
-	s.a.conn.notify(acp.ClientMethodSessionUpdate, map[string]any{"sessionId": s.id, "update": update})
+	s.a.conn.notify(acp.ClientMethodSessionUpdate, rawNotification{s.id, update})
+}
+
+type rawNotification struct {
+	SessionID string `json:"sessionId"`
+	Update    any    `json:"update"`
+}
+
+// textChunk is an update with a text. The SDK's union types decode and encode each value four times over, which a message
+// of 32 MiB, or a million of them, would feel.
+type textChunk struct {
+	SessionUpdate string               `json:"sessionUpdate"`
+	Content       acp.ContentBlockText `json:"content"`
+	MessageID     string               `json:"messageId"`
+}
+
+// chunk sends a text: kind is agent_message_chunk or agent_thought_chunk.
+func (s *session) chunk(kind, id, text string) {
+	s.updateRaw(textChunk{kind, acp.ContentBlockText{Type: "text", Text: text}, id})
 }
 
 // announce sends what a client wants to know of a session that was just opened.

@@ -49,14 +49,14 @@ const (
 )
 
 func thoughtsAbout(text string) string {
-	if r := []rune(text); len(r) > 60 {
-		text = string(r[:60]) + "…"
-	}
-	return fmt.Sprintf("The user wrote %q. An echo will do, but it should be a careful one.", text)
+	return fmt.Sprintf("The user wrote %q. An echo will do, but it should be a careful one.", cutRunes(text, 60))
 }
 
 // friendly is what the agent says to somebody who does not know it yet, "" for any other prompt.
 func friendly(text string) string {
+	if len(text) > 100 {
+		return ""
+	}
 	text = strings.ToLower(strings.TrimFunc(text, func(r rune) bool { return !unicode.IsLetter(r) }))
 	switch {
 	case text == "help":

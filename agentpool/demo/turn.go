@@ -195,7 +195,7 @@ func (t *turn) say(text string) error {
 	}
 	t.said.WriteString(text)
 	t.out += len(text)
-	t.s.update(messageChunk(t.messageID, text))
+	t.s.chunk(messageChunk, t.messageID, text)
 	return nil
 }
 
@@ -241,10 +241,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func messageChunk(id, text string) acp.SessionUpdate {
-	return acp.SessionUpdate{AgentMessageChunk: &acp.SessionUpdateAgentMessageChunk{Content: acp.TextBlock(text), MessageId: &id}}
 }
 
 // words cuts text behind the white space that follows a word: joined again they are the text.
