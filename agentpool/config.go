@@ -29,10 +29,11 @@ type Config struct {
 	// requests stay inside them (rule T4), and so does what a sandboxed agent can write.
 	Roots []string
 	// StateDir is the gateway's state directory, absolute. Principals have their homes in StateDir/homes, and a sandboxed
-	// agent sees nothing else of it. Required unless SharedHome is set.
+	// agent sees nothing else of it. Required.
 	StateDir string
-	// SharedHome gives agents the home of the gateway's user, for a gateway with only one principal.
-	SharedHome bool
+	// HomeOwner is the principal whose agents have the home of the gateway's user: the one who set the agents up there, and
+	// whose logins and sessions must not vanish when a second principal comes. Empty: nobody.
+	HomeOwner string
 	// Environ is the gateway's environment: default os.Environ(). EnvAllow names variables, or PREFIX_*, that every
 	// agent gets from it besides the usual ones (rule T3).
 	Environ  []string
@@ -116,7 +117,7 @@ func (c Config) Validate() error {
 			add("Roots: must be absolute (got %q)", root)
 		}
 	}
-	if !c.SharedHome && !filepath.IsAbs(c.StateDir) {
+	if !filepath.IsAbs(c.StateDir) {
 		add("StateDir: must be absolute (got %q)", c.StateDir)
 	}
 	for _, pattern := range c.EnvAllow {

@@ -1,0 +1,277 @@
+// The transcript: events folded to turns and entries. Given the same events it is the same, wherever the connection was
+// cut in between: nothing here looks at the clock or at what is on screen.
+
+import { signal, type Signal } from '@preact/signals';
+import type { ContentBlock, Dict, EventMeta, TurnResult } from '../wire/types';
+import { dict, opt, str } from '../wire/types';
+import { append, block, mergeTool, planItems, textOf } from './entries';
+import type { CompactionEntry, Entry, NoticeEntry, PlanEntry, TextEntry, ToolEntry, Turn } from './entries';
+import { rev, type Flusher } from './flush';
+
+/** Output this long after the end of a turn (by the gateway's clock, ms) no longer belongs to it. */
+const lateMs = 2_000;
+
+const roles: Record<string, TextEntry['kind']> = {
+  user_message_chunk: 'user',
+  agent_message_chunk: 'message',
+  agent_thought_chunk: 'thought',
+};
+
+export class Transcript {
+  /** All turns, oldest first; replaced when one is added. */
+  readonly turns: Signal<readonly Turn[]> = signal<readonly Turn[]>([]);
+  private list: Turn[] = [];
+  private readonly shape = rev();
+  private readonly byTurn = new Map<string, Turn>();
+  private readonly tools = new Map<string, { turn: Turn; entry: ToolEntry }>();
+  private readonly messages = new Map<string, { turn: Turn; entry: TextEntry }>();
+  private readonly compactions = new Map<string, CompactionEntry>();
+  private readonly flusher: Flusher;
+  private count = 0;
+
+  constructor(flusher: Flusher) {
+    this.flusher = flusher;
+    this.shape.subscribe(() => {
+      this.turns.value = this.list.slice();
+    });
+  }
+
+  get last(): Turn | undefined {
+    return this.list[this.list.length - 1];
+  }
+
+  turn(id: string): Turn | undefined {
+    return this.byTurn.get(id);
+  }
+
+  /** True when the prompt with this key is in the transcript. */
+  hasKey(key: string): boolean {
+    return this.list.some((t) => t.key === key);
+  }
+
+  /** Forgets everything, before a replay builds it again. */
+  reset(): void {
+    this.list = [];
+    for (const m of [this.byTurn, this.tools, this.messages, this.compactions]) m.clear();
+    this.flusher.mark(this.shape);
+  }
+
+  /** A turn of our own begins; blocks are what was sent. Known turns stay as they are. */
+  begin(id: string, key: string | undefined, blocks: readonly ContentBlock[]): void {
+    if (this.byTurn.has(id)) return;
+    const turn = this.open(id, key, false);
+    this.push(turn, { kind: 'user', ...this.base(), blocks: [...blocks] });
+  }
+
+  /** The turn ended. Unknown turns (trimmed, or of another client and still without text) are ignored. */
+  finish(id: string, result: TurnResult, ts: number | undefined): void {
+    const turn = this.byTurn.get(id);
+    if (!turn || turn.end) return;
+    turn.end = { ...result, ...opt('ts', ts) };
+    this.flusher.mark(turn.rev);
+  }
+
+  /** A marker where history is missing. */
+  gap(text: string): void {
+    this.push(this.host(undefined, {}), { kind: 'gap', ...this.base(), text });
+  }
+
+  /** Folds one session/update in. Updates that only change the session's state must not come here. */
+  apply(update: Dict, meta: EventMeta): void {
+    const name = str(update['sessionUpdate']) ?? 'unknown';
+    if (meta.kind === 'notice') return this.notice(update, meta);
+    const role = roles[name];
+    if (role === 'user') return meta.kind === 'prompt' ? this.prompt(update, meta) : this.replayedUser(update);
+    if (role) return this.text(role, update, meta);
+    switch (name) {
+      case 'tool_call':
+      case 'tool_call_update':
+        return this.tool(name, update, meta);
+      case 'plan':
+        return this.plan(update, meta);
+      case 'notice':
+        return this.notice(update, meta);
+      case 'compaction_update':
+      case 'compaction_summary_chunk':
+        return this.compaction(name, update, meta);
+      default:
+        this.push(this.host(undefined, meta), { kind: 'unknown', ...this.base(), name, update });
+    }
+  }
+
+  private base(): { id: string; rev: Signal<number> } {
+    return { id: `e${++this.count}`, rev: rev() };
+  }
+
+  private open(id: string, key: string | undefined, background: boolean): Turn {
+    const turn: Turn = { id, rev: rev(), background, entries: [], answered: false, ...opt('key', key) };
+    this.list.push(turn);
+    this.byTurn.set(id, turn);
+    this.flusher.mark(this.shape);
+    return turn;
+  }
+
+  private push(turn: Turn, entry: Entry): void {
+    turn.entries.push(entry);
+    if (entry.kind !== 'user' && entry.kind !== 'notice' && entry.kind !== 'gap') turn.answered = true;
+    this.flusher.mark(turn.rev);
+  }
+
+  private touch(entry: Entry): void {
+    this.flusher.mark(entry.rev);
+  }
+
+  // The turn that output belongs to: the open one; the one that just ended, when this continues it or comes right
+  // after it; else a background turn (CASES 25 and 27).
+  private host(update: Dict | undefined, meta: EventMeta): Turn {
+    const last = this.last;
+    if (!last) return this.open(`b${++this.count}`, undefined, true);
+    const end = last.end;
+    if (!end) return last;
+    const id = update ? str(update['messageId']) : undefined;
+    if (id !== undefined && this.messages.get(messageKey('message', id))?.turn === last) return last;
+    if (meta.ts === undefined || end.ts === undefined || meta.ts - end.ts <= lateMs) return last;
+    return this.open(`b${++this.count}`, undefined, true);
+  }
+
+  // The entry that more text would join: notices and plans in between do not split a message.
+  private tail(turn: Turn): Entry | undefined {
+    for (let i = turn.entries.length - 1; i >= 0; i--) {
+      const e = turn.entries[i];
+      if (e && e.kind !== 'notice' && e.kind !== 'plan') return e;
+    }
+    return undefined;
+  }
+
+  private text(kind: 'message' | 'thought', update: Dict, meta: EventMeta): void {
+    const content = block(update['content']);
+    const id = str(update['messageId']);
+    if (content.type === 'text' && content.text === '') return;
+    const turn = this.host(update, meta);
+    if (id !== undefined) {
+      const known = this.messages.get(messageKey(kind, id));
+      if (known && known.turn !== turn) return this.extend(known.entry, content);
+    }
+    const tail = this.tail(turn);
+    if (tail?.kind === kind && tail.messageId === id) return this.extend(tail, content);
+    const entry: TextEntry = { kind, ...this.base(), blocks: [content], ...opt('messageId', id) };
+    if (id !== undefined) this.messages.set(messageKey(kind, id), { turn, entry });
+    this.push(turn, entry);
+  }
+
+  private extend(entry: TextEntry, content: ContentBlock): void {
+    append(entry.blocks, content);
+    this.touch(entry);
+  }
+
+  // The text of a prompt, told to the other clients and on replay. The prompter has it already, under the same turn.
+  private prompt(update: Dict, meta: EventMeta): void {
+    const content = block(update['content']);
+    const id = meta.turn ?? meta.key ?? `p${++this.count}`;
+    const known = this.byTurn.get(id);
+    if (!known) {
+      const turn = this.open(id, meta.key, false);
+      this.push(turn, { kind: 'user', ...this.base(), blocks: [content], messageId: told });
+      return;
+    }
+    const first = known.entries[0];
+    if (first?.kind === 'user' && first.messageId === told && !known.answered) {
+      first.blocks.push(content);
+      this.touch(first);
+    }
+  }
+
+  // A user message in an agent's own replay of its history, or the echo that some agents send of a live prompt.
+  private replayedUser(update: Dict): void {
+    const content = block(update['content']);
+    const id = str(update['messageId']);
+    const last = this.last;
+    const first = last?.entries[0];
+    if (last && first?.kind === 'user' && !last.answered && !last.end) {
+      if (last.id.startsWith('h')) {
+        if (first.messageId === id) return this.extend(first, content);
+      } else if (content.type === 'text' && textOf(first.blocks).startsWith(content.text.trim())) {
+        return;
+      }
+    }
+    const turn = this.open(`h${++this.count}`, undefined, false);
+    this.push(turn, { kind: 'user', ...this.base(), blocks: [content], ...opt('messageId', id) });
+  }
+
+  // Updates find their call wherever it is; a tool_call with the id of a call of an earlier turn is a new one, as some
+  // agents count from 1 in every turn. Some send the update first.
+  private tool(name: string, update: Dict, meta: EventMeta): void {
+    const id = str(update['toolCallId']) ?? '';
+    const known = this.tools.get(id);
+    if (known && (name === 'tool_call_update' || known.turn === this.last)) {
+      known.entry.call = mergeTool(known.entry.call, update);
+      known.turn.answered = true;
+      return this.touch(known.entry);
+    }
+    const turn = this.host(undefined, meta);
+    const entry: ToolEntry = { kind: 'tool', ...this.base(), call: mergeTool(undefined, update) };
+    this.tools.set(id, { turn, entry });
+    this.push(turn, entry);
+  }
+
+  // One plan per turn, where it first appeared.
+  private plan(update: Dict, meta: EventMeta): void {
+    const items = planItems(update['entries']);
+    const turn = this.host(undefined, meta);
+    const known = turn.entries.find((e): e is PlanEntry => e.kind === 'plan');
+    if (known) {
+      known.items = items;
+      return this.touch(known);
+    }
+    this.push(turn, { kind: 'plan', ...this.base(), items });
+  }
+
+  private notice(update: Dict, meta: EventMeta): void {
+    const content = dict(update['content']);
+    const text = str(content['text']) ?? str(update['title']) ?? str(update['text']) ?? '';
+    if (text === '') return;
+    const s = str(update['severity']);
+    const severity: NoticeEntry['severity'] = s === 'warning' || s === 'error' ? s : 'info';
+    const entry: NoticeEntry = { kind: 'notice', ...this.base(), text, severity, ...opt('detail', str(update['description'])) };
+    const last = this.last;
+    this.push(last ?? this.host(undefined, meta), entry);
+  }
+
+  private compaction(name: string, update: Dict, meta: EventMeta): void {
+    const id = str(update['compactionId']) ?? '';
+    let entry = this.compactions.get(id);
+    if (!entry) {
+      entry = { kind: 'compaction', ...this.base(), compactionId: id, status: 'in_progress', summary: [] };
+      this.compactions.set(id, entry);
+      this.push(this.host(undefined, meta), entry);
+    }
+    if (name === 'compaction_summary_chunk') append(entry.summary, block(update['content']));
+    else {
+      entry.status = str(update['status']) ?? entry.status;
+      if (Array.isArray(update['summary'])) entry.summary = update['summary'].map(block);
+      const error = str(update['error']);
+      if (error !== undefined) entry.error = error;
+    }
+    this.touch(entry);
+  }
+}
+
+// Marks the user entry that prompt events built, to which further blocks of the same prompt are added.
+const told = '\u0000prompt';
+
+function messageKey(kind: string, id: string): string {
+  return `${kind} ${id}`;
+}
+
+/** The transcript as plain data, without keys and revisions: what two clients must agree on. */
+export function plain(t: Transcript): unknown[] {
+  return t.turns.value.map((turn) => ({
+    background: turn.background,
+    ...opt('end', turn.end?.stopReason ?? turn.end?.error?.message),
+    entries: turn.entries.map((e) => {
+      const { id: _id, rev: _rev, ...rest } = e;
+      if (rest.kind === 'user') return { kind: 'user', blocks: rest.blocks };
+      return rest;
+    }),
+  }));
+}
