@@ -79,7 +79,7 @@ func TestV20_ConnectionLossIsNotCancel(t *testing.T) {
 		}
 		d := b.plain()
 		d.load(a.Handle())
-		d.expect("user:go agent:1 agent:2 result")
+		d.expect("user:go agent:12 result")
 	})
 }
 
@@ -161,7 +161,7 @@ func TestV21_LateJoinerGetsASnapshot(t *testing.T) {
 		d := b.optedIn()
 		d.resume(a.Handle(), `{}`)
 		frames := d.take()
-		got := brief(t, frames)
+		got := briefAll(t, frames)
 		want := "result session_info_update available_commands_update current_mode_update config_option_update plan usage_update"
 		if got != want {
 			t.Errorf("saw %s\nwant %s", got, want)
@@ -426,10 +426,8 @@ func TestCase91_UnknownUpdatesPassByteForByte(t *testing.T) {
 		}
 		d := b.optedIn()
 		d.load(a.Handle())
-		for i, f := range d.take()[:2] {
-			if !strings.Contains(f, `12345678901234567890,"x":1.0e3`) && !strings.Contains(f, `"é":"\u00e9"`) {
-				t.Errorf("frame %d lost something: %s", i, f)
-			}
+		if f := d.take()[0]; !strings.Contains(f, `12345678901234567890,"x":1.0e3`) || !strings.Contains(f, `"later":[ 1 ]`) {
+			t.Errorf("the replay lost something: %s", f)
 		}
 	})
 }
@@ -441,7 +439,9 @@ func TestCase24_UpdatesBetweenTurnsAreForwarded(t *testing.T) {
 		c.prompt(a, "hi")
 		c.take()
 		b.agents.Started(b, 1).Emit(a.Handle(), `{"sessionUpdate":"available_commands_update","availableCommands":[]}`)
-		c.expect("available_commands_update")
+		if got := briefAll(t, c.take()); got != "available_commands_update" {
+			t.Errorf("saw %s", got)
+		}
 	})
 }
 

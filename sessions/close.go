@@ -14,7 +14,9 @@ func (m *Manager) CloseSession(ctx context.Context, c Client, f *wire.Frame) ([]
 	if err != nil {
 		return nil, err
 	}
-	if v := m.lookup(c, id); v != nil {
+	if v := m.lookup(c, id); v == nil {
+		m.markID(sessKey(c, id)) // closing the unknown succeeds, and joins the closed-set
+	} else {
 		m.audit.Info("session closed", "principal", v.principal, "conn", c.ID(), "view", v.handle)
 		m.stopTurn(ctx, v)
 		m.end(ctx, v, false)
@@ -29,30 +31,89 @@ func (m *Manager) DeleteSession(ctx context.Context, c Client, f *wire.Frame) ([
 	if err != nil {
 		return nil, err
 	}
-	session := id
-	if v := m.lookup(c, id); v != nil {
-		session = v.bound.Load().id
-		m.stopTurn(ctx, v)
-		m.end(ctx, v, false)
-	}
 	m.audit.Info("session deleted", "principal", c.Principal(), "conn", c.ID(), "view", id)
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.CallTimeout)
 	defer cancel()
-	proc, err := m.cfg.Agents.Control(ctx, c.Principal(), c.Agent())
+	session, err := m.letGo(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
-	defer proc.Release()
-	if proc.Info().Delete {
-		if res := callMethod(ctx, proc, "session/delete", sessionParams(session)); res.err != nil && AsError(res.err).Code != CodeNotFound {
-			return nil, res.err
-		}
-	}
-	hidden := m.known.drop(c.Principal(), c.Agent(), session, !proc.Info().Delete)
-	if hidden && proc.Info().List {
-		return mustJSON(map[string]any{"_meta": map[string]any{"acpgate": map[string]any{"hidden": true}}}), nil
+	if err := m.deleteID(ctx, session); err != nil {
+		return nil, err
 	}
 	return []byte("{}"), nil
+}
+
+// letGo frees the session that a delete of id means: the view whose primary handle it is is closed; any other view that is
+// bound to the session moves to a fresh one.
+func (m *Manager) letGo(ctx context.Context, c Client, id string) (viewKey, error) {
+	k := sessKey(c, id)
+	m.mu.Lock()
+	v := m.views[k]
+	m.mu.Unlock()
+	if v != nil {
+		v.mu.Lock()
+		k.handle = v.home
+		v.mu.Unlock()
+		m.stopTurn(ctx, v)
+		m.end(ctx, v, false)
+	}
+	s := m.session(k)
+	if s == nil {
+		return k, nil
+	}
+	s.mu.Lock()
+	other := s.view
+	s.mu.Unlock()
+	if other == nil {
+		return k, nil
+	}
+	m.stopTurn(ctx, other)
+	done := make(chan error, 1)
+	other.mu.Lock()
+	err := other.begin(&move{
+		open: func(ctx context.Context) (*session, error) { return m.fresh(ctx, other) },
+		report: func(*View, int) string {
+			return "The session was deleted elsewhere. A new one; nothing was said in it yet."
+		},
+		finished: func(err error) { done <- err },
+	})
+	other.mu.Unlock()
+	if err != nil {
+		return k, err
+	}
+	select {
+	case <-ctx.Done():
+		return k, callEnded(ctx)
+	case err := <-done:
+		return k, err
+	}
+}
+
+// deleteID deletes a session that no view is bound to: it is closed, then deleted at the agent. It stays out of our lists
+// whatever the agent does, so a late save does not bring it back (rule V13).
+func (m *Manager) deleteID(ctx context.Context, k viewKey) error {
+	if s := m.session(k); s != nil {
+		m.retire(ctx, s, false)
+	}
+	m.markID(k)
+	m.known.drop(k.principal, k.agent, k.handle)
+	return m.deleteAtAgent(ctx, k)
+}
+
+func (m *Manager) deleteAtAgent(ctx context.Context, k viewKey) error {
+	proc, err := m.cfg.Agents.Control(ctx, k.principal, k.agent)
+	if err != nil {
+		return err
+	}
+	defer proc.Release()
+	if !proc.Info().Delete {
+		return nil
+	}
+	if res := callMethod(ctx, proc, "session/delete", sessionParams(k.handle)); res.err != nil && AsError(res.err).Code != CodeNotFound {
+		return res.err
+	}
+	return nil
 }
 
 func sessionOf(f *wire.Frame) (string, error) {
@@ -87,26 +148,62 @@ func (m *Manager) stopTurn(ctx context.Context, v *View) {
 	}
 }
 
-// end closes a view for good. An empty session is deleted at the agent too, if we made it (rule L3).
+// end closes a view for good. Its session is closed at the agent and kept, or forgotten and deleted at the agent if remove
+// is set (rule L3: an empty session that we made).
 func (m *Manager) end(ctx context.Context, v *View, remove bool) {
-	proc, ok := v.shut()
-	if !ok {
+	if !v.shut() {
 		return
 	}
-	defer m.leave(v)()
-	if proc == nil {
+	m.markClosed(v)
+	m.remove(v)
+	v.mu.Lock()
+	s := v.session
+	s.park()
+	if !remove {
+		s.rest()
+	}
+	done := s.asleep
+	v.mu.Unlock()
+	if remove {
+		m.retire(ctx, s, true)
 		return
 	}
-	m.closeAtAgent(ctx, proc, v.bound.Load().id, remove)
+	if done != nil {
+		select {
+		case <-ctx.Done():
+		case <-done:
+		}
+	}
 }
 
-// shut marks the view closed and takes its process away. What waits is answered; attachments read the last events at
-// their own pace. False: it was closed before.
-func (v *View) shut() (Agent, bool) {
+// retire forgets a session that no view is bound to, closes it at the agent, and deletes it there if remove is set.
+func (m *Manager) retire(ctx context.Context, s *session, remove bool) {
+	defer m.forget(s)()
+	if p := s.end(); p != nil {
+		m.closeAtAgent(ctx, p, s.bound.Load().id, remove)
+	}
+}
+
+// end takes the session's process away for good.
+func (s *session) end() Agent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.proc
+	s.proc = nil
+	if s.parked != nil {
+		s.parked.Stop()
+	}
+	s.journal.Close()
+	return p
+}
+
+// shut marks the view closed. What waits is answered; attachments read the last events at their own pace. False: it was
+// closed before.
+func (v *View) shut() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
-		return nil, false
+		return false
 	}
 	v.closed = true
 	for _, t := range []*time.Timer{v.idle, v.alone} {
@@ -133,8 +230,5 @@ func (v *View) shut() (Agent, bool) {
 	for _, f := range waiting {
 		f(errNotFound(v.handle))
 	}
-	p := v.proc
-	v.proc = nil
-	v.journal.Close()
-	return p, true
+	return true
 }

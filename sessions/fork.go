@@ -14,17 +14,15 @@ import (
 // process of a source that rests; else a new session that gets the source's transcript in front of its first prompt. The
 // child's journal starts with a copy of the source's completed turns either way, so both look alike (CASE 64).
 func (m *Manager) fork(ctx context.Context, c Client, f *wire.Frame, p openParams, cwd string) (*Attachment, error) {
-	src, err := m.live(ctx, c, withMethod(f, "session/load"), p, cwd)
+	src, err := m.acquire(ctx, m.bindingOf(c, p.SessionID), withMethod(f, "session/load"), cwd)
 	if err != nil {
-		return nil, err
-	}
-	if err := m.room(c.Principal()); err != nil {
 		return nil, err
 	}
 	src.mu.Lock()
 	events := src.completed()
+	resting := src.view == nil || src.view.turn == nil
 	var sibling Agent
-	if src.proc != nil && src.turn == nil && src.prompted && src.proc.Info().Fork {
+	if src.proc != nil && resting && src.prompted && src.proc.Info().Fork {
 		sibling, err = src.proc.Sibling()
 	}
 	bound := src.bound.Load()
@@ -32,7 +30,7 @@ func (m *Manager) fork(ctx context.Context, c Client, f *wire.Frame, p openParam
 	if err != nil {
 		return nil, err
 	}
-	child := m.newView(c.Principal(), c.Agent(), cwd)
+	child := m.newSession(c.Principal(), c.Agent(), cwd)
 	for _, e := range events {
 		child.journal.Append(e.Type, time.UnixMilli(e.Time), e.Data)
 	}
@@ -40,56 +38,63 @@ func (m *Manager) fork(ctx context.Context, c Client, f *wire.Frame, p openParam
 	if sibling != nil {
 		g := mustFrame(wire.Splice(nil, f.Raw, f.EditSession(bound.tok)))
 		child.prompted, child.muted = true, true
-		child, raw, err = m.createIn(ctx, child, sibling, g)
+		raw, err = m.makeIn(ctx, child, sibling, g)
 	} else {
-		child, raw, err = m.seedNew(ctx, child, f, events)
+		raw, err = m.seedNew(ctx, child, f, events)
 	}
 	if err != nil {
 		return nil, err
 	}
 	child.mu.Lock()
 	child.muted = false
+	from := child.journal.Head()
 	child.mu.Unlock()
-	return m.enterAt(child, c, f, raw)
-}
-
-// seedNew is the second rung.
-func (m *Manager) seedNew(ctx context.Context, child *View, f *wire.Frame, events []journal.Event) (*View, []byte, error) {
-	proc, err := m.cfg.Agents.Acquire(ctx, child.principal, child.agentName, child.cwd)
-	if err != nil {
-		return nil, nil, err
-	}
-	if text := historyText(events); text != "" {
-		child.prefix = []json.RawMessage{historyBlock(text, proc.Info().EmbeddedContext)}
-		child.notice("This agent cannot fork; it gets the conversation so far as text with the next prompt.")
-	}
-	g := mustFrame(wire.AppendRequest(nil, f.ID.Of(f.Raw), "session/new", paramsFor(paramsOf(f), "")))
-	return m.createIn(ctx, child, proc, g)
-}
-
-// enterAt attaches the client to a child at its head: what it inherited is in the journal for whoever loads it.
-func (m *Manager) enterAt(v *View, c Client, f *wire.Frame, raw []byte) (*Attachment, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	head := v.journal.Head()
-	a, err := v.newAttachment(c, v.handle, head)
+	v, err := m.viewOn(child)
 	if err != nil {
 		return nil, err
 	}
-	a.anchorAt(head.Seq, waiter{a, f.ID.Of(f.Raw)}, reply{result: raw, meta: v.openedMeta(head, "")})
-	a.snapshotFrames(head.Seq, true)
-	m.audit.Info("session opened", "principal", v.principal, "conn", c.ID(), "view", v.handle, "agent", v.agentName, "method", f.Method, "cwd", v.cwd)
-	return a, nil
+	if sibling == nil && len(events) > 0 {
+		v.mu.Lock()
+		v.notice("This agent cannot fork; it gets the conversation so far as text with the next prompt.")
+		v.mu.Unlock()
+	}
+	return v.enter(c, f, raw, from)
+}
+
+// bindingOf names the session that a handle stands for.
+func (m *Manager) bindingOf(c Client, handle string) viewKey {
+	k := sessKey(c, handle)
+	if m.session(k) == nil {
+		if v := m.lookup(c, handle); v != nil {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return v.session.key()
+		}
+	}
+	return k
+}
+
+// seedNew is the second rung.
+func (m *Manager) seedNew(ctx context.Context, child *session, f *wire.Frame, events []journal.Event) ([]byte, error) {
+	proc, err := m.cfg.Agents.Acquire(ctx, child.principal, child.agentName, child.cwd)
+	if err != nil {
+		return nil, err
+	}
+	if text := historyText(events); text != "" {
+		child.prefix = []json.RawMessage{historyBlock(text, proc.Info().EmbeddedContext)}
+	}
+	return m.makeIn(ctx, child, proc, mustFrame(wire.AppendRequest(nil, f.ID.Of(f.Raw), "session/new", paramsFor(paramsOf(f), ""))))
 }
 
 // completed returns copies of the events of turns that have ended, prompts and the agent's messages. Under mu.
-func (v *View) completed() []journal.Event {
+func (s *session) completed() []journal.Event {
 	var out []journal.Event
-	v.each(func(e journal.Event) bool {
+	v := s.view
+	s.each(func(e journal.Event) bool {
 		switch e.Type {
 		case journal.Prompt:
 			var p journal.PromptData
-			if v.turn != nil && json.Unmarshal(e.Data, &p) == nil && p.Turn == v.turn.id {
+			if v != nil && v.turn != nil && json.Unmarshal(e.Data, &p) == nil && p.Turn == v.turn.id {
 				return false // the turn that runs is left out whole
 			}
 			out = append(out, e)
@@ -104,8 +109,8 @@ func (v *View) completed() []journal.Event {
 }
 
 // each walks the retained events until fn returns false.
-func (v *View) each(fn func(journal.Event) bool) {
-	r, err := v.journal.NewReader(v.journal.Start(), func() {}, nil)
+func (s *session) each(fn func(journal.Event) bool) {
+	r, err := s.journal.NewReader(s.journal.Start(), func() {}, nil)
 	if err != nil {
 		return // trimmed between the two calls: only by an append, which mu excludes
 	}
@@ -125,8 +130,8 @@ func (v *View) each(fn func(journal.Event) bool) {
 	}
 }
 
-func (v *View) eachUpdate(fn func(*wire.Frame) bool) {
-	v.each(func(e journal.Event) bool {
+func (s *session) eachUpdate(fn func(*wire.Frame) bool) {
+	s.each(func(e journal.Event) bool {
 		if e.Type != journal.Update {
 			return true
 		}

@@ -292,8 +292,20 @@ func decode(t testing.TB, s string) message {
 	return m
 }
 
-// brief says what a client saw, one word or two a frame, without state frames.
+// brief says what a client saw, one word or two a frame, without state frames and command lists.
 func brief(t testing.TB, frames []string) string {
+	t.Helper()
+	var keep []string
+	for _, s := range frames {
+		if decode(t, s).Params.Update.SessionUpdate != "available_commands_update" {
+			keep = append(keep, s)
+		}
+	}
+	return briefAll(t, keep)
+}
+
+// briefAll is brief with the command lists.
+func briefAll(t testing.TB, frames []string) string {
 	t.Helper()
 	var out []string
 	for _, s := range frames {

@@ -11,15 +11,16 @@ import (
 // exists, and the sessions that were deleted where the agent cannot delete.
 type known struct {
 	mu   sync.Mutex
-	rows map[viewKey]*knownRow
+	rows map[viewKey]*Row
 	gone map[viewKey]bool
 }
 
-type knownRow struct {
+// Row is a session in a list.
+type Row struct {
 	SessionID string `json:"sessionId"`
 	Cwd       string `json:"cwd"`
 	Title     string `json:"title,omitempty"`
-	UpdatedAt string `json:"updatedAt"`
+	UpdatedAt string `json:"updatedAt,omitempty"`
 
 	at time.Time
 }
@@ -29,7 +30,7 @@ const (
 	maxTitle = 80   // of a title made from the first prompt, in bytes
 )
 
-func newKnown() *known { return &known{rows: map[viewKey]*knownRow{}, gone: map[viewKey]bool{}} }
+func newKnown() *known { return &known{rows: map[viewKey]*Row{}, gone: map[viewKey]bool{}} }
 
 func keyOf(v *session) viewKey { return viewKey{v.principal, v.agentName, v.bound.Load().id} }
 
@@ -47,13 +48,13 @@ func (k *known) prompted(v *session, text string) {
 		if title == "" {
 			title, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 		}
-		r = &knownRow{SessionID: key.handle, Cwd: v.cwd, Title: clip(title, maxTitle)}
+		r = &Row{SessionID: key.handle, Cwd: v.cwd, Title: clip(title, maxTitle)}
 		k.rows[key] = r
 	}
 	r.stamp()
 }
 
-func (r *knownRow) stamp() {
+func (r *Row) stamp() {
 	r.at = time.Now()
 	r.UpdatedAt = r.at.UTC().Format(time.RFC3339Nano)
 }
@@ -74,22 +75,28 @@ func (k *known) title(v *session, title string) {
 	}
 }
 
+func (k *known) titleOf(s *session) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.rows[keyOf(s)]; r != nil {
+		return r.Title
+	}
+	return ""
+}
+
 func (k *known) has(v *session) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.rows[keyOf(v)] != nil
 }
 
-// drop forgets a session; with hide it stays out of every list from now on. It reports whether it is hidden.
-func (k *known) drop(principal, agent, id string, hide bool) bool {
+// drop forgets a session and keeps it out of every list from now on.
+func (k *known) drop(principal, agent, id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	key := viewKey{principal, agent, id}
 	delete(k.rows, key)
-	if hide {
-		k.gone[key] = true
-	}
-	return hide
+	k.gone[key] = true
 }
 
 func (k *known) hidden(principal, agent, id string) bool {
@@ -99,10 +106,10 @@ func (k *known) hidden(principal, agent, id string) bool {
 }
 
 // list returns the rows of an agent, latest first; cwd "" is all directories.
-func (k *known) list(principal, agent, cwd string) []knownRow {
+func (k *known) list(principal, agent, cwd string) []Row {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	out := []knownRow{}
+	out := []Row{}
 	for key, r := range k.rows {
 		if key.principal == principal && key.agent == agent && (cwd == "" || r.Cwd == cwd) {
 			out = append(out, *r)

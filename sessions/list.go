@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"sort"
+	"time"
 
 	"github.com/acpgate/acpgate/agentpool/wire"
 )
-
-type listRow struct {
-	SessionID string `json:"sessionId"`
-}
 
 // maxPages bounds a walk over an agent's list.
 const maxPages = 2000
@@ -72,13 +70,66 @@ func (m *Manager) withoutHidden(c Client, raw []byte) []byte {
 	return wire.Splice(nil, raw, wire.Edit{Span: rows, With: mustJSON(keep)})
 }
 
+// rows lists the sessions of the client's agent, latest activity first: those of the agent's own list and what passed
+// through the gateway. cwd "" is all directories.
+func (m *Manager) rows(ctx context.Context, c Client, cwd string) ([]Row, error) {
+	info, err := m.cfg.Agents.Describe(ctx, c.Principal(), c.Agent())
+	if err != nil {
+		return nil, err
+	}
+	own := m.known.list(c.Principal(), c.Agent(), cwd)
+	if !info.List {
+		return own, nil
+	}
+	proc, err := m.cfg.Agents.Control(ctx, c.Principal(), c.Agent())
+	if err != nil {
+		return nil, err
+	}
+	defer proc.Release()
+	var out []Row
+	seen := map[string]int{}
+	err = walkList(ctx, proc, cwd, func(r Row) bool {
+		_, twice := seen[r.SessionID]
+		other := cwd != "" && filepath.Clean(r.Cwd) != cwd
+		if twice || other || r.SessionID == "" || m.known.hidden(c.Principal(), c.Agent(), r.SessionID) {
+			return true
+		}
+		if t, err := time.Parse(time.RFC3339, r.UpdatedAt); err == nil {
+			r.at = t
+		}
+		seen[r.SessionID] = len(out)
+		out = append(out, r)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range own {
+		i, listed := seen[r.SessionID]
+		switch {
+		case !listed:
+			out = append(out, r)
+		case r.at.After(out[i].at):
+			out[i].at = r.at
+			if out[i].Title == "" {
+				out[i].Title = r.Title
+			}
+		}
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].at.After(out[j].at) })
+	return out, nil
+}
+
 // walkList calls fn with every row of the agent's list for cwd until fn returns false. It stops at a repeated cursor and
 // after 2,000 pages.
-func walkList(ctx context.Context, proc Agent, cwd string, fn func(listRow) bool) error {
+func walkList(ctx context.Context, proc Agent, cwd string, fn func(Row) bool) error {
 	cursor := ""
 	seen := map[string]bool{}
 	for range maxPages {
-		params := map[string]any{"cwd": cwd}
+		params := map[string]any{}
+		if cwd != "" {
+			params["cwd"] = cwd
+		}
 		if cursor != "" {
 			params["cursor"] = cursor
 		}
@@ -87,8 +138,8 @@ func walkList(ctx context.Context, proc Agent, cwd string, fn func(listRow) bool
 			return res.err
 		}
 		var page struct {
-			Sessions   []listRow `json:"sessions"`
-			NextCursor string    `json:"nextCursor"`
+			Sessions   []Row  `json:"sessions"`
+			NextCursor string `json:"nextCursor"`
 		}
 		if err := json.Unmarshal(res.raw, &page); err != nil {
 			return err

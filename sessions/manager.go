@@ -35,22 +35,25 @@ type Manager struct {
 
 	locks sync.Map // principal -> *sync.Mutex, the lock of its views and sessions
 
-	mu      sync.Mutex
-	closed  bool
-	views   map[viewKey]*View
-	perUser map[string]int
-	opening map[viewKey]*opening
-	closing map[viewKey]chan struct{} // sessions that are being closed at their agents
+	mu       sync.Mutex
+	closed   bool
+	views    map[viewKey]*View // by primary handle
+	aliases  map[viewKey]*View
+	sessions map[viewKey]*session // by session id: bound, parked or asleep
+	ended    map[viewKey]closedMark
+	perUser  map[string]int
+	opening  map[viewKey]*opening
+	closing  map[viewKey]chan struct{} // sessions that are being closed at their agents
 }
 
 type viewKey struct{ principal, agent, handle string }
 
 // opening is a session that is being loaded; further callers wait for it (rule V2).
 type opening struct {
-	done   chan struct{}
-	view   *View
-	err    error
-	gaveUp bool // err is only that the one who was opening went away
+	done    chan struct{}
+	session *session
+	err     error
+	gaveUp  bool // err is only that the one who was opening went away
 }
 
 // NewManager returns a Manager. Close it to end what it started.
@@ -62,7 +65,8 @@ func NewManager(cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, audit: cfg.Audit,
 		budget: journal.NewBudget(cfg.JournalMemory), known: newKnown(),
-		views: map[viewKey]*View{}, perUser: map[string]int{}, opening: map[viewKey]*opening{}, closing: map[viewKey]chan struct{}{},
+		views: map[viewKey]*View{}, aliases: map[viewKey]*View{}, sessions: map[viewKey]*session{}, ended: map[viewKey]closedMark{},
+		perUser: map[string]int{}, opening: map[viewKey]*opening{}, closing: map[viewKey]chan struct{}{},
 	}
 	for _, r := range cfg.Roots {
 		real, err := filepath.EvalSymlinks(r)
@@ -109,11 +113,65 @@ func (m *Manager) Describe(ctx context.Context, c Client) (*AgentInfo, error) {
 	return m.cfg.Agents.Describe(ctx, c.Principal(), c.Agent())
 }
 
-// lookup returns the live view under a handle.
+// lookup returns the live view under a handle: a primary one before an alias (rule V5).
 func (m *Manager) lookup(c Client, handle string) *View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.views[viewKey{c.Principal(), c.Agent(), handle}]
+	k := sessKey(c, handle)
+	if v := m.views[k]; v != nil {
+		return v
+	}
+	return m.aliases[k]
+}
+
+// alias makes handle a further one of v. A handle that is another view's primary one stays that view's (rule V5).
+func (m *Manager) alias(v *View, handle string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := viewKey{v.principal, v.agentName, handle}
+	if m.views[k] == nil {
+		m.aliases[k] = v
+	}
+}
+
+// dropAlias forgets handle as an alias of v, or all of v's with "".
+func (m *Manager) dropAlias(v *View, handle string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, x := range m.aliases {
+		if x == v && (handle == "" || k.handle == handle) {
+			delete(m.aliases, k)
+		}
+	}
+}
+
+func (m *Manager) session(k viewKey) *session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sessions[k]
+}
+
+// addSession puts a session that was just opened among those we hold.
+func (m *Manager) addSession(s *session) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := s.key()
+	if m.closed {
+		return &Error{Code: CodeInternal, Reason: "draining", Message: "The gateway is shutting down", Hint: "reconnect and try again"}
+	}
+	if m.sessions[k] != nil {
+		return &Error{Code: CodeInternal, Reason: "session_in_use", Message: "The agent gave out the id of a session that is open", Hint: "restart the agent"}
+	}
+	m.sessions[k] = s
+	return nil
+}
+
+func (m *Manager) removeSession(s *session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := s.key(); m.sessions[k] == s {
+		delete(m.sessions, k)
+	}
 }
 
 // Attach joins the live view under handle at its head, for a client that uses a handle which its connection has not
@@ -154,16 +212,16 @@ func (m *Manager) add(v *View) error {
 	return nil
 }
 
-// leave takes v out of the live views. Until the returned function is called, nobody opens its session again: an agent that
-// is closing a session must not be asked to load it at the same time.
-func (m *Manager) leave(v *View) (done func()) {
+// forget takes s out of the sessions we hold. Until the returned function is called, nobody opens it again: an agent that
+// is deleting a session must not be asked to load it at the same time.
+func (m *Manager) forget(s *session) (done func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := v.key()
-	if m.views[k] != v {
+	k := s.key()
+	if m.sessions[k] != s {
 		return func() {}
 	}
-	m.drop(k)
+	delete(m.sessions, k)
 	ch := make(chan struct{})
 	m.closing[k] = ch
 	return func() {
@@ -176,17 +234,20 @@ func (m *Manager) leave(v *View) (done func()) {
 
 func (v *View) key() viewKey { return viewKey{v.principal, v.agentName, v.handle} }
 
+// remove takes v out of the live views.
 func (m *Manager) remove(v *View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if k := v.key(); m.views[k] == v {
-		m.drop(k)
+	k := v.key()
+	if m.views[k] != v {
+		return
 	}
-}
-
-// drop is under mu.
-func (m *Manager) drop(k viewKey) {
 	delete(m.views, k)
+	for a, x := range m.aliases {
+		if x == v {
+			delete(m.aliases, a)
+		}
+	}
 	if m.perUser[k.principal]--; m.perUser[k.principal] == 0 {
 		delete(m.perUser, k.principal)
 	}
@@ -305,14 +366,16 @@ func (m *Manager) Close(ctx context.Context) error {
 	m.draining.Store(true)
 	m.mu.Lock()
 	m.closed = true
-	views := m.views
-	m.views = map[viewKey]*View{}
+	views, held := m.views, m.sessions
+	m.views, m.aliases, m.sessions = map[viewKey]*View{}, map[viewKey]*View{}, map[viewKey]*session{}
 	m.perUser = map[string]int{}
 	m.mu.Unlock()
 	m.cancel()
 	for _, v := range views {
-		p, _ := v.shut()
-		if p != nil {
+		v.shut()
+	}
+	for _, s := range held {
+		if p := s.end(); p != nil {
 			p.Release()
 		}
 	}

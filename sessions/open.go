@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/acpgate/acpgate/agentpool/wire"
 	"github.com/acpgate/acpgate/sessions/journal"
@@ -17,8 +18,11 @@ type openParams struct {
 		Gate struct {
 			View  bool        `json:"view"`
 			After *cursorData `json:"after"`
+			Adopt bool        `json:"adopt"`
 		} `json:"acpgate"`
 	} `json:"_meta"`
+
+	moved bool // the view was brought home for this call: its history is sent, though a resume sends none (rule V9)
 }
 
 // Open serves session/new, session/load, session/resume and session/fork. The reply to f leaves through the attachment:
@@ -48,7 +52,7 @@ func (m *Manager) Open(ctx context.Context, c Client, f *wire.Frame) (*Attachmen
 	defer cancel()
 	switch f.Method {
 	case "session/new":
-		return m.openNew(ctx, c, f, cwd)
+		return m.openNew(ctx, c, f, p, cwd)
 	case "session/load":
 		return m.openExisting(ctx, c, f, p, cwd, true)
 	case "session/resume":
@@ -59,307 +63,235 @@ func (m *Manager) Open(ctx context.Context, c Client, f *wire.Frame) (*Attachmen
 	return nil, &Error{Code: CodeMethodNotFound, Reason: "method_not_found", Message: "Method not found: " + clip(f.Method, 100)}
 }
 
-func (m *Manager) openNew(ctx context.Context, c Client, f *wire.Frame, cwd string) (*Attachment, error) {
-	v, raw, err := m.create(ctx, c.Principal(), c.Agent(), cwd, f, nil)
+func (m *Manager) openNew(ctx context.Context, c Client, f *wire.Frame, p openParams, cwd string) (*Attachment, error) {
+	if p.Meta.Gate.Adopt {
+		if a := m.adoptLatest(ctx, c, f, cwd); a != nil {
+			return a, nil
+		}
+	}
+	s, raw, err := m.makeSession(ctx, c.Principal(), c.Agent(), cwd, f)
 	if err != nil {
 		return nil, err
 	}
-	return m.enter(v, c, f, raw)
+	v, err := m.viewOn(s)
+	if err != nil {
+		m.retire(ctx, s, true)
+		return nil, err
+	}
+	return v.enter(c, f, raw, journal.Cursor{Epoch: s.journal.Epoch()})
 }
 
-// enter attaches the client to a view that was just made for it, at its beginning, with the reply in front.
-func (m *Manager) enter(v *View, c Client, f *wire.Frame, raw []byte) (*Attachment, error) {
+// enter attaches the client to a view that was just made for it, with the reply in front of everything after from.
+func (v *View) enter(c Client, f *wire.Frame, raw []byte, from journal.Cursor) (*Attachment, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	start := journal.Cursor{Epoch: v.journal.Epoch()}
-	a, err := v.newAttachment(c, v.handle, start)
-	if err != nil {
-		return nil, err
-	}
-	a.stages[0].replay = 0 // nothing of it was there before
-	a.anchorAt(0, waiter{a, f.ID.Of(f.Raw)}, reply{result: raw, meta: v.openedMeta(start, "")})
-	if a.optedIn {
-		a.snapshotFrames(0, false)
-	}
-	m.audit.Info("session opened", "principal", v.principal, "conn", c.ID(), "view", v.handle, "agent", v.agentName, "method", f.Method, "cwd", v.cwd)
-	return a, nil
-}
-
-// create makes a session at the agent with the params of f, which is a session/new or session/fork, and a view on it. prep
-// runs before the agent's lines can reach the view. It returns the agent's raw result.
-func (m *Manager) create(ctx context.Context, principal, agent, cwd string, f *wire.Frame, prep func(*View)) (*View, []byte, error) {
-	if err := m.room(principal); err != nil {
-		return nil, nil, err
-	}
-	proc, err := m.cfg.Agents.Acquire(ctx, principal, agent, cwd)
-	if err != nil {
-		return nil, nil, err
-	}
-	v := m.newView(principal, agent, cwd)
-	if prep != nil {
-		prep(v)
-	}
-	return m.createIn(ctx, v, proc, f)
-}
-
-// createIn is create in a process that was acquired; it owns proc.
-func (m *Manager) createIn(ctx context.Context, v *View, proc Agent, f *wire.Frame) (*View, []byte, error) {
-	agentFrame := withServers(f, proc.Info().MCPServers)
-	v.openParams = paramsOf(agentFrame)
-	res := call(ctx, proc, agentFrame, nil, func(r Reply) error {
-		// On the reader goroutine: lines of the session that came before the response are delivered by Bind, behind it.
-		return m.adopt(v, proc, r)
-	})
-	if res.err != nil {
-		if res.late != nil {
-			// The agent may still make the session. Whoever asked is gone: close it again.
-			m.spawn(func(ctx context.Context) { m.discardLate(ctx, proc, v, res.late) })
-			return nil, nil, res.err
-		}
-		proc.Release()
-		return nil, nil, res.err
-	}
-	return v, res.raw, nil
-}
-
-// adopt binds the session that the agent has just made.
-func (m *Manager) adopt(v *View, proc Agent, r Reply) error {
-	var id string
-	if tok := r.Frame.SessionID.Of(r.Frame.Raw); tok != nil {
-		id, _ = wire.Unquote(tok) // a token of a frame that was parsed
-	}
-	if id == "" {
-		return &Error{Code: CodeInternal, Reason: "agent_error", Message: "The agent made a session without an id", Hint: "check the agent's version"}
-	}
-	v.mu.Lock()
-	v.bindTo(id)
-	v.proc = proc
-	v.setOpened(r.Frame.Result.Of(r.Frame.Raw))
-	v.mu.Unlock()
-	if v.bound.Load().id == v.handle {
-		if err := m.add(v); err != nil {
-			return err
-		}
-	}
-	if err := proc.Bind(id, v.session); err != nil {
-		m.remove(v)
-		return err
-	}
-	return nil
-}
-
-// setOpened keeps what the agent said when it opened the session. Under mu.
-func (v *View) setOpened(result []byte) {
-	v.opened = map[string]json.RawMessage{}
-	// A null result, which some agents give, leaves the map as it is.
-	if json.Unmarshal(result, &v.opened) != nil || v.opened == nil {
-		v.opened = map[string]json.RawMessage{}
-	}
-	var modes struct {
-		Current string `json:"currentModeId"`
-	}
-	if json.Unmarshal(v.opened["modes"], &modes) == nil && v.snap.mode == "" {
-		v.snap.mode = modes.Current
-	}
-}
-
-func (m *Manager) discardLate(ctx context.Context, proc Agent, v *View, late <-chan callResult) {
-	select {
-	case <-ctx.Done():
-		proc.Release()
-	case r := <-late:
-		if r.err != nil {
-			proc.Release()
-			return
-		}
-		m.end(ctx, v, true)
-	}
-}
-
-// openExisting serves session/load and session/resume: a live view is joined (rule V2: never opened twice), any other
-// session is opened at the agent, with its history captured into our journal.
-func (m *Manager) openExisting(ctx context.Context, c Client, f *wire.Frame, p openParams, cwd string, load bool) (*Attachment, error) {
-	v, err := m.live(ctx, c, f, p, cwd)
-	if err != nil {
-		return nil, err
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.closed {
-		return nil, errNotFound(p.SessionID)
-	}
-	head := v.journal.Head()
-	from, resync := head, ""
-	if load {
-		from = v.journal.Start()
-	}
-	after := p.Meta.Gate.After
-	if after != nil && c.Features().OptedIn {
-		from = journal.Cursor{Epoch: after.Epoch, Seq: after.Seq}
-	}
 	a, err := v.newAttachment(c, v.handle, from)
-	switch {
-	case err == journal.ErrEpoch:
-		resync = "epoch"
-	case err == journal.ErrTrimmed:
-		resync = "trimmed"
-	}
-	if resync != "" {
-		from = v.journal.Start()
-		a, err = v.newAttachment(c, v.handle, from)
-	}
 	if err != nil {
 		return nil, err
 	}
-	w := waiter{a, f.ID.Of(f.Raw)}
-	r := reply{result: v.joinResult(), meta: v.openedMeta(from, resync)}
-	complete := after != nil || load // what is sent contains the current values, unless its beginning was trimmed
-	if load {
-		r.meta = v.openedMeta(head, resync)
-		a.anchorAt(head.Seq, w, r)
-		a.snapshotFrames(head.Seq, v.journal.Trimmed())
-	} else {
-		a.anchorAt(from.Seq, w, r)
-		a.snapshotFrames(from.Seq, !complete || resync != "")
-	}
-	v.checkAnswerable()
-	m.audit.Info("session opened", "principal", v.principal, "conn", c.ID(), "view", v.handle, "agent", v.agentName, "method", f.Method, "cwd", v.cwd)
+	a.stages[0].replay = from.Seq // nothing of it was there before
+	a.anchorAt(from.Seq, waiter{a, f.ID.Of(f.Raw)}, reply{result: raw, meta: v.openedMeta(from, "")})
+	a.snapshotFrames(from.Seq, from.Seq > 0)
+	v.noteOpened(c, f.Method)
 	return a, nil
 }
 
-// live returns the view of an existing session, opening it at the agent unless it is live or somebody is opening it.
-func (m *Manager) live(ctx context.Context, c Client, f *wire.Frame, p openParams, cwd string) (*View, error) {
-	k := viewKey{c.Principal(), c.Agent(), p.SessionID}
-	for {
-		m.mu.Lock()
-		if v := m.views[k]; v != nil {
-			m.mu.Unlock()
-			return v, nil
-		}
-		if ch := m.closing[k]; ch != nil {
-			m.mu.Unlock()
-			select {
-			case <-ctx.Done():
-				return nil, callEnded(ctx)
-			case <-ch:
-			}
-			continue
-		}
-		o := m.opening[k]
-		if o == nil {
-			o = &opening{done: make(chan struct{})}
-			m.opening[k] = o
-			m.mu.Unlock()
-			o.view, o.err = m.openAtAgent(ctx, k, f, cwd)
-			o.gaveUp = ctx.Err() != nil
-			m.mu.Lock()
-			delete(m.opening, k)
-			m.mu.Unlock()
-			close(o.done)
-			return o.view, o.err
-		}
-		m.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return nil, callEnded(ctx)
-		case <-o.done:
-			if o.err != nil && !o.gaveUp {
-				return nil, o.err
-			}
-			// It is open, or whoever was opening it went away: look again.
-		}
-	}
+// noteOpened writes the audit line of an attach. Under mu.
+func (v *View) noteOpened(c Client, method string) {
+	v.m.audit.Info("session opened", "principal", v.principal, "conn", c.ID(), "view", v.handle, "session", v.bound.Load().id,
+		"agent", v.agentName, "method", method, "cwd", v.cwd)
 }
 
-// openAtAgent opens an existing session by the history ladder: the agent's session/load, captured, else session/resume,
-// else it cannot be had.
-func (m *Manager) openAtAgent(ctx context.Context, k viewKey, f *wire.Frame, cwd string) (*View, error) {
-	if err := m.room(k.principal); err != nil {
-		return nil, err
+// viewOn makes a view on a session that no view is bound to; its handle is the session's id.
+func (m *Manager) viewOn(s *session) (*View, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.view != nil {
+		return nil, errInUse(s.view)
 	}
-	proc, err := m.cfg.Agents.Acquire(ctx, k.principal, k.agent, cwd)
-	if err != nil {
-		return nil, err
-	}
-	info := proc.Info()
-	v := m.newView(k.principal, k.agent, cwd)
-	v.bindTo(k.handle)
-	v.proc, v.prompted = proc, true
-	method := reopenMethod(info)
-	if method == "" {
-		proc.Release()
-		return nil, errCannotReopen(k.handle, k.agent)
-	}
-	agentFrame := withServers(withMethod(f, method), info.MCPServers)
-	v.openParams = paramsOf(agentFrame)
-	if err := proc.Bind(k.handle, v.session); err != nil {
-		proc.Release()
-		return nil, err
-	}
-	res := call(ctx, proc, agentFrame, nil, nil)
-	if res.err != nil {
-		m.giveBack(proc, res, k.handle)
-		return nil, res.err
-	}
-	if method == "session/load" && !m.believable(ctx, proc, v) {
-		// An agent that "loads" an id which neither it nor we know made something up.
-		m.closeAtAgent(ctx, proc, k.handle, false)
-		return nil, errNotFound(k.handle)
-	}
-	v.mu.Lock()
-	v.setOpened(res.raw)
-	if method == "session/resume" {
-		v.notice("The agent cannot give the history of this session; what was said before is not shown here.")
-	}
-	v.mu.Unlock()
+	v := m.newView(s)
 	if err := m.add(v); err != nil {
-		m.closeAtAgent(ctx, proc, k.handle, false)
 		return nil, err
 	}
+	s.take(v)
+	v.touch()
 	return v, nil
 }
 
-// believable reports whether a session that loaded without any history exists: we know it, or the agent lists it.
-func (m *Manager) believable(ctx context.Context, proc Agent, v *View) bool {
-	if v.journal.Head().Seq > 0 && v.hasMessages() {
-		return true
+func errInUse(v *View) *Error {
+	return &Error{
+		Code: CodeInternal, Reason: "session_in_use", Message: "The session is open in another conversation: " + clip(v.handle, 128),
+		Hint: "go to that conversation, or close it first", Data: mustJSON(map[string]string{"view": v.handle}),
 	}
-	if m.known.has(v.session) {
-		return true
-	}
-	if !proc.Info().List {
-		return false
-	}
-	found := false
-	err := walkList(ctx, proc, v.cwd, func(r listRow) bool {
-		found = r.SessionID == v.handle
-		return !found
-	})
-	return err == nil && found
 }
 
-func (v *View) hasMessages() bool {
-	has := false
-	v.eachUpdate(func(f *wire.Frame) bool {
-		has = isMessage(f)
-		return !has
-	})
-	return has
+// openExisting serves session/load and session/resume by rule V4: the live view whose binding the session is; else the
+// live view that has it as a handle, moved back to its home session; else a new view on it.
+func (m *Manager) openExisting(ctx context.Context, c Client, f *wire.Frame, p openParams, cwd string, load bool) (*Attachment, error) {
+	for {
+		v, drifted := m.resolve(c, p.SessionID)
+		switch {
+		case v == nil:
+			s, err := m.acquire(ctx, sessKey(c, p.SessionID), f, cwd)
+			if err != nil {
+				return nil, err
+			}
+			m.reopenClosed(s)
+			if _, err := m.viewOn(s); err != nil && sessionsReason(err) != "session_in_use" {
+				return nil, err
+			}
+			continue // two that came at once meet in the winner's view
+		case drifted && !p.Meta.Gate.View:
+			if err := m.rebindHome(ctx, v); err != nil {
+				return nil, err
+			}
+			p.moved = true
+		}
+		a, err := v.join(c, f, p, load)
+		if err == errMoved {
+			continue
+		}
+		return a, err
+	}
 }
 
-func reopenMethod(i *AgentInfo) string {
-	switch {
-	case i.LoadSession:
-		return "session/load"
-	case i.Resume:
-		return "session/resume"
+func sessionsReason(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Reason
 	}
 	return ""
 }
 
-func errCannotReopen(id, agent string) *Error {
-	e := errNotFound(id)
-	e.Reason = "cannot_reopen"
-	e.Hint = "agent " + agent + " can neither load nor resume sessions: start a new one with session/new"
-	return e
+// resolve finds the live view for an id: by binding before by handle (rule V4). drifted says that it has the id as a
+// handle but looks at another session than its home.
+func (m *Manager) resolve(c Client, id string) (v *View, drifted bool) {
+	mu := m.lockOf(c.Principal())
+	mu.Lock()
+	defer mu.Unlock()
+	if s := m.session(sessKey(c, id)); s != nil && s.view != nil {
+		return s.view, false
+	}
+	v = m.lookup(c, id)
+	if v == nil {
+		return nil, false
+	}
+	return v, v.bound.Load().id != v.home
+}
+
+var errMoved = errors.New("sessions: the view was closed or moved meanwhile")
+
+// join attaches a client to a live view and answers its load or resume.
+func (v *View) join(c Client, f *wire.Frame, p openParams, load bool) (*Attachment, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return nil, errMoved
+	}
+	handle := p.SessionID
+	v.m.alias(v, handle)
+	head := v.journal.Head()
+	w := func(a *Attachment) waiter { return waiter{a, f.ID.Of(f.Raw)} }
+	after := p.Meta.Gate.After
+	defer func() {
+		v.checkAnswerable()
+		v.noteHistory()
+		v.noteOpened(c, f.Method)
+	}()
+	switch {
+	case after != nil && c.Features().OptedIn:
+		return v.catchUp(c, f, handle, *after)
+	case load || p.moved:
+		// What was said, then what the turn that runs has sent so far as it came, then the answer.
+		cut := v.turnStart()
+		a, err := v.newAttachment(c, handle, journal.Cursor{Epoch: head.Epoch, Seq: cut - 1})
+		if err != nil {
+			return nil, err
+		}
+		frames, _ := v.newReplayer(a, !load, cut).frames()
+		for _, b := range frames {
+			a.anchor(anchoredFrame{seq: cut - 1, frame: b})
+		}
+		a.anchorAt(head.Seq, w(a), reply{result: v.joinResult(), meta: v.openedMeta(head, "")})
+		a.snapshotFrames(head.Seq, true)
+		return a, nil
+	default:
+		a, err := v.newAttachment(c, handle, head)
+		if err != nil {
+			return nil, err
+		}
+		a.anchorAt(head.Seq, w(a), reply{result: v.joinResult(), meta: v.openedMeta(head, "")})
+		a.snapshotFrames(head.Seq, true)
+		return a, nil
+	}
+}
+
+// turnStart is the seq of the running turn's first event, or that of the event to come. Under mu.
+func (v *View) turnStart() uint64 {
+	next := v.journal.Head().Seq + 1
+	if v.turn == nil || v.turn.first == 0 || v.turn.sess != v.session {
+		return next
+	}
+	return max(v.turn.first, v.journal.Start().Seq+1)
+}
+
+// catchUp serves a resume with a cursor (rule V11): exactly the events after it, then live ones. When the view has moved on
+// since, the rest of the old session up to the switch comes first, then the bounded replay of the new one. Under mu.
+func (v *View) catchUp(c Client, f *wire.Frame, handle string, after cursorData) (*Attachment, error) {
+	from := journal.Cursor{Epoch: after.Epoch, Seq: after.Seq}
+	id := f.ID.Of(f.Raw)
+	if after.Session != v.bound.Load().id {
+		if a := v.catchUpFrom(c, handle, after, from, id); a != nil {
+			return a, nil
+		}
+		return v.resync(c, handle, "moved", id)
+	}
+	a, err := v.newAttachment(c, handle, from)
+	switch {
+	case err == journal.ErrEpoch:
+		return v.resync(c, handle, "epoch", id)
+	case err == journal.ErrTrimmed:
+		return v.resync(c, handle, "trimmed", id)
+	case err != nil:
+		return nil, err
+	}
+	a.anchorAt(from.Seq, waiter{a, id}, reply{result: v.joinResult(), meta: v.openedMeta(from, "")})
+	a.snapshotFrames(from.Seq, false)
+	return a, nil
+}
+
+// catchUpFrom goes on in a session that the view has left, if that is still known. Under mu.
+func (v *View) catchUpFrom(c Client, handle string, after cursorData, from journal.Cursor, id []byte) *Attachment {
+	for i := len(v.trail) - 1; i >= 0; i-- {
+		t := v.trail[i]
+		if t.sess.bound.Load().id != after.Session || t.until.Epoch != from.Epoch || from.Seq > t.until.Seq {
+			continue
+		}
+		a, err := v.attachTo(c, handle, t.sess, from)
+		if err != nil {
+			return nil
+		}
+		a.stages[0].until.Store(t.until.Seq)
+		a.anchorAt(from.Seq, waiter{a, id}, reply{result: v.joinResult(), meta: v.openedMeta(from, "")})
+		v.follow(a)
+		return a
+	}
+	return nil
+}
+
+// resync answers a cursor that cannot be served: it says why, then sends the bounded replay and what the running turn has
+// sent so far. Under mu.
+func (v *View) resync(c Client, handle, why string, id []byte) (*Attachment, error) {
+	head, cut := v.journal.Head(), v.turnStart()
+	a, err := v.newAttachment(c, handle, journal.Cursor{Epoch: head.Epoch, Seq: cut - 1})
+	if err != nil {
+		return nil, err
+	}
+	a.anchorAt(cut-1, waiter{a, id}, reply{result: v.joinResult(), meta: v.openedMeta(journal.Cursor{Epoch: head.Epoch, Seq: cut - 1}, why)})
+	frames, _ := v.newReplayer(a, true, cut).frames()
+	for _, b := range frames {
+		a.anchor(anchoredFrame{seq: cut - 1, frame: b})
+	}
+	a.snapshotFrames(cut-1, true)
+	return a, nil
 }

@@ -98,7 +98,7 @@ func (a *Attachment) emit(out Out, st *stage, ev journal.Event) bool {
 	case journal.RequestDone:
 		return a.emitRequestDone(out, st, ev)
 	case journal.State:
-		if a.optedIn && ev.Seq > st.replay {
+		if a.optedIn && ev.Seq > st.replay && !a.foreign(stateView(ev.Data)) {
 			return out.Frame(a.encoded(st, ev, func() []byte { return a.stateFrame(ev.Data, a.place(st, ev, "")) }))
 		}
 	}
@@ -152,7 +152,7 @@ func (a *Attachment) update(st *stage, ev journal.Event) []byte {
 // that client gets it too.
 func (a *Attachment) emitPrompt(out Out, st *stage, ev journal.Event) bool {
 	var p journal.PromptData
-	if json.Unmarshal(ev.Data, &p) != nil || (p.By == a.c.ID() && ev.Seq > st.replay) {
+	if json.Unmarshal(ev.Data, &p) != nil || (p.By == a.c.ID() && ev.Seq > st.replay) || a.foreign(p.View) {
 		return true
 	}
 	b := append([]byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":`), a.tok...)
@@ -171,11 +171,14 @@ func (a *Attachment) emitPrompt(out Out, st *stage, ev journal.Event) bool {
 	return out.Frame(append(b, "}}"...))
 }
 
+// foreign reports whether a view-scoped event belongs to another view (rule V11).
+func (a *Attachment) foreign(view string) bool { return view != "" && view != a.v.handle }
+
 // emitNotice sends a quiet line. It is no part of the history, so a replay from the start leaves it out for plain clients
 // (CASE 66).
 func (a *Attachment) emitNotice(out Out, st *stage, ev journal.Event) bool {
 	var n noticeData
-	if json.Unmarshal(ev.Data, &n) != nil || (ev.Seq <= st.replay && !a.optedIn) {
+	if json.Unmarshal(ev.Data, &n) != nil || a.foreign(n.View) || (ev.Seq <= st.replay && !a.optedIn) {
 		return true
 	}
 	b := append([]byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":`), a.tok...)
@@ -185,7 +188,7 @@ func (a *Attachment) emitNotice(out Out, st *stage, ev journal.Event) bool {
 	b = wire.AppendQuote(b, n.Text)
 	b = append(b, "}}"...)
 	if a.optedIn {
-		b = append(append(append(b, `,"_meta":{`...), a.place(st, ev, `,"kind":"notice"`)...), '}')
+		b = append(append(append(b, `,"_meta":{`...), a.place(st, ev, `,"kind":"`+n.Kind+`"`)...), '}')
 	}
 	return out.Frame(append(b, "}}"...))
 }

@@ -15,7 +15,7 @@ func (m *Manager) reopen(ctx context.Context, v *View) {
 	err := m.reopenAtAgent(ctx, v)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.waking, v.muted = false, false
+	v.waking = false
 	waiting := v.onWake
 	v.onWake = nil
 	for _, f := range waiting {
@@ -36,8 +36,16 @@ func (m *Manager) reopen(ctx context.Context, v *View) {
 
 func (m *Manager) reopenAtAgent(ctx context.Context, v *View) error {
 	v.mu.Lock()
-	asleep := v.asleep
+	s := v.session
 	v.mu.Unlock()
+	return m.openAgain(ctx, s)
+}
+
+// openAgain opens a session that we hold, but whose process is gone or which was put to sleep, without its history.
+func (m *Manager) openAgain(ctx context.Context, s *session) error {
+	s.mu.Lock()
+	asleep, prompted := s.asleep, s.prompted
+	s.mu.Unlock()
 	if asleep != nil {
 		select {
 		case <-ctx.Done():
@@ -45,34 +53,35 @@ func (m *Manager) reopenAtAgent(ctx context.Context, v *View) error {
 		case <-asleep:
 		}
 	}
-	proc, err := m.cfg.Agents.Acquire(ctx, v.principal, v.agentName, v.cwd)
+	proc, err := m.cfg.Agents.Acquire(ctx, s.principal, s.agentName, s.cwd)
 	if err != nil {
 		return err
 	}
-	v.mu.Lock()
-	prompted, id := v.prompted, v.bound.Load().id
-	v.mu.Unlock()
 	var res callResult
 	if prompted {
-		res = m.reload(ctx, v, proc, id)
+		res = m.reload(ctx, s, proc)
 	} else {
-		res = m.renew(ctx, v, proc)
+		res = m.renew(ctx, s, proc)
 	}
+	id := s.bound.Load().id
 	if res.err != nil {
 		m.giveBack(proc, res, id)
 		return res.err
 	}
-	v.mu.Lock()
-	if v.closed {
-		v.mu.Unlock()
-		m.closeAtAgent(ctx, proc, v.bound.Load().id, false)
-		return errNotFound(v.handle)
+	s.mu.Lock()
+	s.muted = false
+	if s.proc != nil || m.session(s.key()) != s {
+		s.mu.Unlock()
+		m.closeAtAgent(ctx, proc, id, false)
+		return errNotFound(id)
 	}
-	v.proc = proc
-	v.setOpened(res.raw)
-	mode, config := v.snap.mode, v.configValues()
-	v.mu.Unlock()
-	m.reapply(ctx, v, proc, mode, config)
+	s.proc, s.openIn = proc, proc.Process()
+	mode, config := s.snap.mode, s.configValues()
+	if res.raw != nil {
+		s.setOpened(res.raw)
+	}
+	s.mu.Unlock()
+	m.reapply(ctx, s, proc, mode, config)
 	return nil
 }
 
@@ -100,43 +109,56 @@ func (m *Manager) closeLate(ctx context.Context, proc Agent, late <-chan callRes
 	}
 }
 
-// reload opens the session that the agent has: resumed if it can, else loaded with the replay left out.
-func (m *Manager) reload(ctx context.Context, v *View, proc Agent, id string) callResult {
+// reload opens the session that the agent has: resumed if it can, else loaded with the replay left out. In a process where
+// it is still open, because the agent cannot close sessions, nothing is asked of the agent (rule V2).
+func (m *Manager) reload(ctx context.Context, s *session, proc Agent) callResult {
 	method := "session/resume"
 	if !proc.Info().Resume {
 		method = reopenMethod(proc.Info())
 	}
-	if method == "" {
-		return callResult{err: errCannotReopen(v.handle, v.agentName)}
+	id := s.bound.Load().id
+	s.mu.Lock()
+	open := s.openIn == proc.Process()
+	s.muted = !open
+	s.mu.Unlock()
+	if method == "" && !open {
+		return callResult{err: errCannotReopen(id, s.agentName)}
 	}
-	v.mu.Lock()
-	v.muted = true
-	v.mu.Unlock()
-	if err := proc.Bind(id, v.session); err != nil {
+	if err := proc.Bind(id, s); err != nil {
 		return callResult{err: err}
 	}
-	return callMethod(ctx, proc, method, paramsFor(v.openParams, id))
+	if open {
+		return callResult{}
+	}
+	return callMethod(ctx, proc, method, paramsFor(s.openParams, id))
 }
 
-// renew makes a new session for a view that never had a prompt: agents keep nothing of such a session, so there is nothing
-// to load, and nothing is lost. The handle stays.
-func (m *Manager) renew(ctx context.Context, v *View, proc Agent) callResult {
-	f := mustFrame(wire.AppendRequest(nil, []byte("0"), "session/new", paramsFor(v.openParams, "")))
+// renew makes a new session for one that never had a prompt: agents keep nothing of such a session, so there is nothing to
+// load, and nothing is lost. The handle of its view stays.
+func (m *Manager) renew(ctx context.Context, s *session, proc Agent) callResult {
+	f := mustFrame(wire.AppendRequest(nil, []byte("0"), "session/new", paramsFor(s.openParams, "")))
 	return call(ctx, proc, f, nil, func(r Reply) error {
-		id, err := wire.Unquote(r.Frame.SessionID.Of(r.Frame.Raw))
-		if err != nil || id == "" {
-			return &Error{Code: CodeInternal, Reason: "agent_error", Message: "The agent made a session without an id"}
+		id, err := newSessionID(r.Frame)
+		if err != nil {
+			return err
 		}
-		v.mu.Lock()
-		v.bindTo(id)
-		v.mu.Unlock()
-		return proc.Bind(id, v.session)
+		s.mu.Lock()
+		m.removeSession(s)
+		if v := s.view; v != nil && v.home == s.bound.Load().id {
+			v.home = id
+		}
+		s.name(id)
+		s.mu.Unlock()
+		if err := m.addSession(s); err != nil {
+			return err
+		}
+		return proc.Bind(id, s)
 	})
 }
 
 // configValues returns the current values of the session's config options by id. Under mu.
-func (v *View) configValues() map[string]json.RawMessage {
-	line := v.snap.lines["config_option_update"]
+func (s *session) configValues() map[string]json.RawMessage {
+	line := s.snap.lines["config_option_update"]
 	if line == nil {
 		return nil
 	}
@@ -161,19 +183,19 @@ func configValues(options []byte) map[string]json.RawMessage {
 
 // reapply sets the mode and the config options that the view had where the reopened session came back with others. A
 // session that no longer offers a value keeps its own.
-func (m *Manager) reapply(ctx context.Context, v *View, proc Agent, mode string, config map[string]json.RawMessage) {
-	id := v.bound.Load().id
-	v.mu.Lock()
-	now := configValues(v.opened["configOptions"])
+func (m *Manager) reapply(ctx context.Context, s *session, proc Agent, mode string, config map[string]json.RawMessage) {
+	id := s.bound.Load().id
+	s.mu.Lock()
+	now := configValues(s.opened["configOptions"])
 	var modes struct {
 		Current string `json:"currentModeId"`
 	}
-	hasModes := json.Unmarshal(v.opened["modes"], &modes) == nil && modes.Current != ""
-	v.mu.Unlock()
+	hasModes := json.Unmarshal(s.opened["modes"], &modes) == nil && modes.Current != ""
+	s.mu.Unlock()
 	set := func(method string, members map[string]any) {
 		members["sessionId"] = id
 		if res := callMethod(ctx, proc, method, mustJSON(members)); res.err != nil {
-			m.log.Info("setting could not be applied again", "view", v.handle, "method", method, "err", res.err)
+			m.log.Info("setting could not be applied again", "session", id, "method", method, "err", res.err)
 		}
 	}
 	if hasModes && mode != "" && mode != modes.Current {

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -106,6 +107,9 @@ func (r *replayer) entry(frames [][]byte, e *journal.Entry) [][]byte {
 	if e.Key != "" {
 		meta["key"] = e.Key
 	}
+	if e.Kind == journal.Other {
+		return append(frames, r.raw(e.Raw, id, meta))
+	}
 	if e.Kind == journal.Tool {
 		u := map[string]any{"sessionUpdate": "tool_call"}
 		for k, v := range e.Members {
@@ -144,6 +148,24 @@ func (r *replayer) entry(frames [][]byte, e *journal.Entry) [][]byte {
 	return frames
 }
 
+// raw sends a line as it came, under this attachment's handle.
+func (r *replayer) raw(line []byte, entry string, meta map[string]any) []byte {
+	f := mustFrame(line)
+	edits := []wire.Edit{f.EditSession(r.a.tok)}
+	if r.a.optedIn {
+		if e, ok := f.EditMeta(r.member(entry, meta)); ok {
+			edits = append(edits, e)
+		}
+	}
+	return wire.Splice(nil, line, edits...)
+}
+
+func (r *replayer) member(entry string, meta map[string]any) []byte {
+	meta["session"], meta["epoch"] = r.sess.bound.Load().id, r.sess.journal.Epoch()
+	meta["replay"], meta["entry"] = true, entry
+	return metaMember(meta)
+}
+
 func textBlock(s string) map[string]string { return map[string]string{"type": "text", "text": s} }
 
 // update wraps an update object for this attachment.
@@ -151,9 +173,7 @@ func (r *replayer) update(u map[string]any, entry string, meta map[string]any) [
 	b := append([]byte(`{"sessionId":`), r.a.tok...)
 	b = append(append(b, `,"update":`...), mustJSON(u)...)
 	if r.a.optedIn {
-		meta["session"], meta["epoch"] = r.sess.bound.Load().id, r.sess.journal.Epoch()
-		meta["replay"], meta["entry"] = true, entry
-		b = append(append(append(b, `,"_meta":{`...), metaMember(meta)...), '}')
+		b = append(append(append(b, `,"_meta":{`...), r.member(entry, meta)...), '}')
 	}
 	return wire.AppendNotification(nil, "session/update", append(b, '}'))
 }
@@ -178,11 +198,14 @@ func headTail(s string, n int) string {
 
 // capTexts applies headTail to every string in an update.
 func capTexts(u map[string]any) map[string]any {
+	d := json.NewDecoder(bytes.NewReader(mustJSON(u)))
+	d.UseNumber()
 	var v map[string]any
-	if json.Unmarshal(mustJSON(u), &v) != nil {
+	if d.Decode(&v) != nil {
 		return u // never: it was just encoded
 	}
-	return capValue(v).(map[string]any)
+	capValue(v)
+	return v
 }
 
 func capValue(v any) any {
@@ -195,7 +218,9 @@ func capValue(v any) any {
 		}
 	case map[string]any:
 		for k := range x {
-			x[k] = capValue(x[k])
+			if k != "data" && k != "blob" { // half an image is none
+				x[k] = capValue(x[k])
+			}
 		}
 	}
 	return v

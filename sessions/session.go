@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 	"sync/atomic"
@@ -28,14 +29,17 @@ type session struct {
 	openParams json.RawMessage            // params of the session/new, load or resume that opened it, without our _meta
 	opened     map[string]json.RawMessage // result of that call: modes, configOptions, models
 	proc       Agent                      // nil while asleep, or after the process ended
+	openIn     uint64                     // process in which it is open, 0 when it was closed there
 	asleep     chan struct{}              // closed when the agent has closed the session that went to sleep
+	parked     *time.Timer                // puts it to sleep when no view comes back
+	noHistory  bool                       // the agent could only resume it: what was said before is not known
 	muted      bool                       // messages that the agent replays while it is woken are not events
 	prompted   bool                       // a prompt was ever sent, so that the agent has something to load
 	prefix     []json.RawMessage          // blocks that go in front of the next prompt
 	snap       snapshot
 
-	formMu sync.Mutex // a leaf
-	forms  map[formKey]*form
+	formMu     sync.Mutex // a leaf
+	forms      map[formKey]*form
 	unthrottle int // bytes appended since the journal was last asked to throttle
 }
 
@@ -50,6 +54,46 @@ func (m *Manager) newSession(principal, agent, cwd string) *session {
 	return &session{
 		m: m, mu: m.lockOf(principal), principal: principal, agentName: agent, cwd: cwd,
 		journal: journal.New(m.epoch(), m.cfg.Journal, m.budget),
+	}
+}
+
+// rest closes the session at its agent and keeps everything else (rule V20). False: the agent cannot close sessions; what
+// is open in its process stays open. Under mu.
+func (s *session) rest() bool {
+	p := s.proc
+	if p == nil || !p.Info().Close {
+		return false
+	}
+	s.proc = nil
+	done := make(chan struct{})
+	s.asleep = done
+	id := s.bound.Load().id
+	s.openIn = 0
+	s.m.spawn(func(ctx context.Context) {
+		defer close(done)
+		s.m.closeAtAgent(ctx, p, id, false)
+	})
+	return true
+}
+
+// park lets go of a session that its view has left. It stays open for a while, for the way back. Under mu.
+func (s *session) park() {
+	s.view = nil
+	s.parked = time.AfterFunc(s.m.cfg.SleepAfter, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.view == nil {
+			s.rest()
+		}
+	})
+}
+
+// take binds the session to v. Under mu.
+func (s *session) take(v *View) {
+	s.view = v
+	if s.parked != nil {
+		s.parked.Stop()
+		s.parked = nil
 	}
 }
 
@@ -78,6 +122,9 @@ func (s *session) AgentLine(f *wire.Frame) {
 	case "session/update":
 		if s.muted && isMessage(f) {
 			break
+		}
+		if wire.Equal(f.UpdateKind.Of(f.Raw), commandsUpdate) {
+			f = withOurCommands(f)
 		}
 		s.snap.take(s, f)
 		if v != nil && v.turn != nil {

@@ -10,6 +10,8 @@ import (
 // stateData is the params of _acpgate/state but for sessionId and _meta, which each attachment adds. gateway/README.md
 // documents the fields.
 type stateData struct {
+	View      string         `json:"view"`
+	Binding   string         `json:"binding"`
 	State     string         `json:"state"`
 	Turn      *turnData      `json:"turn,omitempty"`
 	LastTurn  *turnData      `json:"lastTurn,omitempty"`
@@ -52,7 +54,7 @@ type forceStopData struct {
 
 // state describes the view now. Under mu.
 func (v *View) state() stateData {
-	s := stateData{State: "idle", Queue: []queueData{}, Requests: []requestData{}}
+	s := stateData{View: v.handle, Binding: v.bound.Load().id, State: "idle", Queue: []queueData{}, Requests: []requestData{}}
 	switch {
 	case v.closed:
 		s.State = "closed"
@@ -83,6 +85,12 @@ func (v *View) state() stateData {
 		s.Requests = append(s.Requests, requestData{ID: id, Method: v.requests[id].method})
 	}
 	return s
+}
+
+// stateView is the view that a state event belongs to.
+func stateView(data []byte) string {
+	view, _ := wire.Unquote(wire.Lookup(data, "view").Of(data)) // made by state: always there
+	return view
 }
 
 // snapshot holds the session's current values for late joiners (rule V21): the latest line of each kind.

@@ -22,8 +22,11 @@ type turn struct {
 	waiters []waiter
 	started time.Time
 	ended   time.Time
+	sess    *session // that it runs in
+	first   uint64   // seq of its first event there
 
 	call         CallID
+	slash        bool // a command of ours, or a move to another session: the agent knows nothing of it
 	running      bool // the agent has the prompt
 	cancelled    bool
 	answered     bool // the agent has sent something for it
@@ -97,7 +100,15 @@ func (v *View) prompt(a *Attachment, f *wire.Frame) error {
 	if v.m.draining.Load() {
 		return &Error{Code: CodeInternal, Reason: "draining", Message: "The gateway is shutting down", Hint: "reconnect and send the prompt again"}
 	}
-	if v.turn != nil && len(v.queue) >= v.m.cfg.Queue {
+	cmd, rest, escaped := parseSlash(p.Prompt)
+	if escaped != nil {
+		params := f.Params.Of(f.Raw)
+		at := wire.Lookup(params, "prompt")
+		span := wire.Span{Start: f.Params.Start + at.Start, End: f.Params.Start + at.End}
+		f = mustFrame(wire.Splice(nil, f.Raw, wire.Edit{Span: span, With: mustJSON([]json.RawMessage{escaped})}))
+		p.Prompt = []json.RawMessage{escaped}
+	}
+	if cmd == nil && v.turn != nil && len(v.queue) >= v.m.cfg.Queue {
 		return &Error{
 			Code: CodeInternal, Reason: "queue_full", Message: "Too many prompts are waiting in this session",
 			Hint: "wait for a turn to end, or cancel a waiting prompt", Data: mustJSON(map[string]int{"queue": len(v.queue), "limit": v.m.cfg.Queue}),
@@ -111,6 +122,13 @@ func (v *View) prompt(a *Attachment, f *wire.Frame) error {
 		v.remember(key, t)
 	}
 	v.touch()
+	if cmd != nil {
+		if err := v.slash(t, a, cmd, rest, p.Prompt); err != nil {
+			delete(v.keys, key)
+			return err
+		}
+		return nil
+	}
 	if v.turn != nil {
 		v.queue = append(v.queue, t)
 		v.stateChanged()
@@ -136,6 +154,7 @@ func (v *View) remember(key string, t *turn) {
 func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 	now := time.Now()
 	v.turn, t.started = t, now
+	t.sess, t.first = v.session, v.journal.Head().Seq+1
 	for i, b := range blocks {
 		v.journal.Append(journal.Prompt, now, mustJSON(journal.PromptData{Turn: t.id, Key: t.key, By: t.by, Index: i, Content: b}))
 	}
@@ -214,7 +233,9 @@ func (v *View) endTurn(t *turn, result, errObj []byte) {
 	if len(v.prefix) > 0 && t.running && (errObj == nil || t.answered) {
 		v.prefix = nil
 	}
-	v.last = t
+	if !t.slash {
+		v.last = t
+	}
 	if v.turn == t {
 		v.turn = nil
 	}
@@ -226,7 +247,9 @@ func (v *View) endTurn(t *turn, result, errObj []byte) {
 	t.waiters = nil
 	v.journal.Append(journal.TurnEnd, t.ended, mustJSON(turnEndData{Turn: t.id, Key: t.key, Result: result, Error: errObj}))
 	v.touch()
-	v.m.known.touch(v.session)
+	if !t.slash {
+		v.m.known.touch(v.session)
+	}
 	if v.turn == nil && len(v.queue) > 0 && !v.closed {
 		next := v.queue[0]
 		v.queue = v.queue[1:]
@@ -259,7 +282,7 @@ func (v *View) cancel() {
 		v.endTurn(t, []byte(`{"stopReason":"cancelled"}`), nil)
 	}
 	t := v.turn
-	if t == nil || t.cancelled {
+	if t == nil || t.cancelled || t.slash {
 		return
 	}
 	t.cancelled = true

@@ -304,7 +304,9 @@ func TestW5_UpdatesBeforeTheNewResponseComeRightAfterIt(t *testing.T) {
 	scenario(t, agenttest.Profile{BeforeNew: []string{early}}, sessions.Config{}, func(b *bench) {
 		c := b.plain()
 		c.open("session/new", fmt.Sprintf(`{"cwd":%q,"mcpServers":[]}`, b.dir))
-		c.expect("result available_commands_update")
+		if got := briefAll(t, c.take()); got != "result available_commands_update available_commands_update" {
+			t.Errorf("saw %s, want the answer, our commands, and the agent's with ours", got)
+		}
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/acpgate/acpgate/agentpool/wire"
 	"github.com/acpgate/acpgate/sessions/journal"
 )
 
@@ -24,7 +23,8 @@ type View struct {
 
 	principal string
 	agentName string
-	handle    string
+	handle    string // primary; aliases are in Manager.aliases
+	home      string // session that it was made with
 	created   time.Time
 
 	waking   bool
@@ -39,37 +39,46 @@ type View struct {
 	onWake   []func(error) // under mu, with the outcome of waking
 	requests map[int64]*agentRequest
 	reqOrder []int64 // ids of open requests in the order in which they came
+	trail    []left  // sessions that it has left, for cursors into them
+	replays  map[replayKey]int
 
 	lastActive time.Time
 	idle       *time.Timer
 	alone      *time.Timer // runs the request policy while nobody is attached
 }
 
-func (m *Manager) newView(principal, agent, cwd string) *View {
-	now := time.Now()
-	s := m.newSession(principal, agent, cwd)
-	v := &View{session: s, m: m, mu: s.mu, principal: principal, agentName: agent, created: now, lastActive: now}
-	s.view = v
-	return v
+// left is a session that the view has looked at up to a cursor.
+type left struct {
+	sess  *session
+	until journal.Cursor
 }
 
-// bindTo names the session that the view was made for. Under mu.
-func (v *View) bindTo(id string) {
-	v.bound.Store(&binding{id, wire.AppendQuote(nil, id)})
-	if v.handle == "" {
-		v.handle = id
+const maxTrail = 16
+
+// newView is under the principal's lock.
+func (m *Manager) newView(s *session) *View {
+	now := time.Now()
+	id := s.bound.Load().id
+	return &View{
+		session: s, m: m, mu: s.mu, principal: s.principal, agentName: s.agentName,
+		handle: id, home: id, created: now, lastActive: now,
 	}
 }
 
 func newID() string { return rand.Text() }
 
 // notice appends a quiet line of the gateway. Under mu.
-func (v *View) notice(text string) {
-	v.journal.Append(journal.Notice, time.Now(), mustJSON(noticeData{ID: "notice-" + newID()[:12], Text: text}))
+func (v *View) notice(text string) { v.say("notice", text) }
+
+// say appends a line of the gateway: no message of the agent and no part of the transcript (rule V11). Under mu.
+func (v *View) say(kind, text string) {
+	v.journal.Append(journal.Notice, time.Now(), mustJSON(noticeData{ID: kind + "-" + newID()[:12], Kind: kind, View: v.handle, Text: text}))
 }
 
 type noticeData struct {
 	ID   string `json:"id"`
+	Kind string `json:"kind"`
+	View string `json:"view"`
 	Text string `json:"text"`
 }
 
@@ -118,25 +127,10 @@ func (v *View) idleTick() {
 		v.m.spawn(func(ctx context.Context) { v.m.end(ctx, v, !v.prompted) })
 		return
 	}
-	v.sleep()
+	if v.proc != nil && v.session.rest() {
+		v.m.log.Info("view sleeps", "view", v.handle, "agent", v.agentName)
+		v.stateChanged()
+	}
 	v.idle = time.AfterFunc(v.m.cfg.SleepAfter, v.idleTick)
 	v.mu.Unlock()
-}
-
-// sleep closes the agent session and keeps everything else (rule V20). Under mu.
-func (v *View) sleep() {
-	p := v.proc
-	if p == nil {
-		return
-	}
-	v.proc = nil
-	id := v.bound.Load().id
-	v.m.log.Info("view sleeps", "view", v.handle, "agent", v.agentName)
-	v.stateChanged()
-	asleep := make(chan struct{})
-	v.asleep = asleep
-	v.m.spawn(func(ctx context.Context) {
-		defer close(asleep)
-		v.m.closeAtAgent(ctx, p, id, false)
-	})
 }

@@ -25,6 +25,7 @@ const (
 	Agent   EntryKind = "agent"
 	Thought EntryKind = "thought"
 	Tool    EntryKind = "tool"
+	Other   EntryKind = "other" // an update of a kind that we do not know, as it came
 )
 
 // Entry is one entry of a transcript: a message, a thought or a tool call, whole.
@@ -39,6 +40,7 @@ type Entry struct {
 	Text    []byte                     // of a message or thought: its text blocks, joined
 	Blocks  []json.RawMessage          // of a message or thought: its other content blocks, in order
 	Members map[string]json.RawMessage // of a tool call: the members of tool_call and its updates, the latest of each
+	Raw     []byte                     // of an Other: the line
 	closed  bool                       // nothing without its messageId joins it any more
 	message string                     // messageId of the chunks
 	call    string                     // toolCallId
@@ -131,7 +133,24 @@ func (f *Fold) update(e Event, w *wire.Frame) {
 		f.chunk(e, body, Thought)
 	case wire.Equal(kind, "tool_call"), wire.Equal(kind, "tool_call_update"):
 		f.tool(e, body)
+	case !isValue(kind):
+		f.n++
+		f.step = nil
+		entry := f.push(&Entry{Kind: Other, ID: fmt.Sprintf("x%d", f.n), First: e.Seq, Time: e.Time, Raw: append([]byte(nil), w.Raw...)})
+		f.account(entry, len(entry.Raw))
 	}
+}
+
+// isValue reports whether an update is a current value of the session, of which only the latest counts.
+func isValue(kind []byte) bool {
+	for _, k := range [...]string{
+		"available_commands_update", "current_mode_update", "config_option_update", "session_info_update", "usage_update", "plan",
+	} {
+		if wire.Equal(kind, k) {
+			return true
+		}
+	}
+	return false
 }
 
 // chunk appends to the last entry if it is of the same message: the same kind and messageId (CASE 89), or without one in
