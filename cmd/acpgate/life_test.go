@@ -174,6 +174,7 @@ func TestN4_DrainTimeoutCuts(t *testing.T) {
 	if err := g.signal("INT"); err != nil {
 		t.Fatal(err)
 	}
+	c.awaitClose()
 	if code, err := g.waitEnded(); code != exitCut || err != nil {
 		t.Errorf("exit code %d, %v", code, err)
 	}

@@ -51,6 +51,7 @@ func TestScripts(t *testing.T) {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("HOME", home)
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "xdg"))
+			env.Vars = append(env.Vars, raceOptions)
 			env.Values[gatewaysKey{}] = map[string]*gatewayProcess{}
 			return os.MkdirAll(home, 0o700)
 		},
