@@ -83,9 +83,7 @@ func New(cfg Config) (*Pool, error) {
 	for _, dir := range cfg.Roots {
 		p.roots = append(p.roots, newRoot(dir))
 	}
-	if cfg.StateDir != "" {
-		p.stateDir = newRoot(cfg.StateDir).real
-	}
+	p.stateDir = newRoot(cfg.StateDir).real
 	p.wg.Go(p.janitor)
 	return p, nil
 }
