@@ -49,10 +49,11 @@ Examples:
   acpgate token add ann                          access for somebody else
 `
 
-// manual prints what --help shows: for the program and for serve the whole manual, for other commands kong's page.
+// manual prints what --help shows: for the program and the commands with its flags the whole manual, for other commands
+// kong's page.
 func manual(options kong.HelpOptions, ctx *kong.Context) error {
 	serve := commandNode(ctx.Model.Node, "serve")
-	if selected := ctx.Selected(); selected != nil && selected != serve {
+	if selected := ctx.Selected(); selected != nil && selected != serve && selected.Name != "check-config" {
 		return kong.DefaultHelpPrinter(options, ctx)
 	}
 	var b strings.Builder
