@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -276,3 +277,5 @@ func countStarts(t testing.TB, file string) int {
 }
 
 func startsFile(t testing.TB) string { return filepath.Join(t.TempDir(), "starts") }
+
+func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
