@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ const certificateCheck = 10 * time.Second
 // certificateFiles is a certificate that is read again when its file changes, so that a renewal needs no restart.
 type certificateFiles struct {
 	cert, key string
+	log       *slog.Logger
 
 	mu      sync.Mutex
 	loaded  *tls.Certificate
@@ -20,8 +22,8 @@ type certificateFiles struct {
 	checked time.Time
 }
 
-func newCertificateFiles(cert, key string) *certificateFiles {
-	return &certificateFiles{cert: cert, key: key}
+func newCertificateFiles(cert, key string, log *slog.Logger) *certificateFiles {
+	return &certificateFiles{cert: cert, key: key, log: log}
 }
 
 // get is for tls.Config.GetCertificate. While the files are unreadable or do not match, as in the middle of a renewal, the
@@ -41,10 +43,12 @@ func (f *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		var pair tls.Certificate
 		if pair, err = tls.LoadX509KeyPair(f.cert, f.key); err == nil {
 			f.loaded, f.changed = &pair, info.ModTime()
+			return f.loaded, nil
 		}
 	}
-	if f.loaded != nil {
-		return f.loaded, nil
+	if f.loaded == nil {
+		return nil, err
 	}
-	return nil, err
+	f.log.Warn("certificate not renewed", "err", err)
+	return f.loaded, nil
 }

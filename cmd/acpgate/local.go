@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -100,7 +102,9 @@ func (h lockHolder) ask(ctx context.Context, method, path string, header http.He
 // client reaches the gateway without a proxy, and with TLS believes exactly the certificate that the gateway was given,
 // whatever names it is for: the address is this machine's own.
 func (h lockHolder) client() (*http.Client, error) {
-	transport := &http.Transport{}
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, h.Address)
+	}}
 	if h.TLSCert != "" {
 		leaf, err := leafOf(h.TLSCert)
 		if err != nil {
@@ -118,6 +122,19 @@ func (h lockHolder) client() (*http.Client, error) {
 		}
 	}
 	return &http.Client{Transport: transport}, nil
+}
+
+// localAddress is an address at which this machine reaches a listener: its own, or loopback if it is all of them.
+func localAddress(listener net.Addr) string {
+	address, err := netip.ParseAddrPort(listener.String())
+	if err != nil || !address.Addr().IsUnspecified() {
+		return listener.String()
+	}
+	loopback := netip.IPv6Loopback()
+	if address.Addr().Is4() {
+		loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return netip.AddrPortFrom(loopback, address.Port()).String()
 }
 
 // leafOf is the first certificate of a PEM file.

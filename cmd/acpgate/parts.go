@@ -79,7 +79,7 @@ type gatewayParts struct {
 func (c *config) gatewayConfig(parts gatewayParts) gateway.Config {
 	var serverTLS *tls.Config
 	if c.TLSCert != "" {
-		serverTLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: newCertificateFiles(c.TLSCert, c.TLSKey).get}
+		serverTLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: newCertificateFiles(c.TLSCert, c.TLSKey, parts.log).get}
 	}
 	return gateway.Config{
 		Listener: parts.listener, TLS: serverTLS, BasePath: c.BasePath, AllowHosts: c.AllowHost, AllowOrigins: c.AllowOrigin,

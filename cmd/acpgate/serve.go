@@ -84,7 +84,9 @@ func serve(ctx context.Context, s settings, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := lock.publish(lockHolder{URL: server.URL(), TokenFile: cfg.tokenFile(state), TLSCert: cfg.TLSCert}); err != nil {
+	if err := lock.publish(lockHolder{
+		URL: server.URL(), Address: localAddress(listener.Addr()), TokenFile: cfg.tokenFile(state), TLSCert: cfg.TLSCert,
+	}); err != nil {
 		return err
 	}
 	if err := announce(server, cfg, stderr); err != nil {

@@ -54,7 +54,8 @@ type stateLock struct{ file *os.File }
 // lockHolder is what the lock file says about the gateway that holds it.
 type lockHolder struct {
 	PID       int    `json:"pid"`
-	URL       string `json:"url,omitempty"`       // where it listens, once it does
+	URL       string `json:"url,omitempty"`       // where it is reached, once it listens
+	Address   string `json:"address,omitempty"`   // the same as an address of this machine, which needs no look-up
 	TokenFile string `json:"tokenFile,omitempty"` // absolute, like the next
 	TLSCert   string `json:"tlsCert,omitempty"`
 }
