@@ -21,7 +21,7 @@ import (
 // Bounds of the file requests of one process.
 const (
 	fsWorkers    = 4        // served at the same time
-	fsQueueBytes = 64 << 20 // requests that wait, as written
+	fsQueueBytes = 16 << 20 // requests that wait, as written
 )
 
 // root is an allowed workspace: its path as configured, and with symbolic links resolved, which is how agents see it once

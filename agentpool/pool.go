@@ -83,9 +83,7 @@ func New(cfg Config) (*Pool, error) {
 	for _, dir := range cfg.Roots {
 		p.roots = append(p.roots, newRoot(dir))
 	}
-	if cfg.StateDir != "" {
-		p.stateDir = newRoot(cfg.StateDir).real
-	}
+	p.stateDir = newRoot(cfg.StateDir).real
 	p.wg.Go(p.janitor)
 	return p, nil
 }
@@ -175,11 +173,14 @@ func (p *Pool) confine(spec *Spec, cwd string) (root, error) {
 		p.warnOnce.Do(func() { p.log.Warn("agents run without a sandbox", "err", err) })
 		return root{}, nil
 	}
-	best := p.roots[0]
+	var best root
 	for _, r := range p.roots {
 		if _, ok := r.rel(filepath.Clean(cwd)); ok && len(r.real) > len(best.real) {
 			best = r
 		}
+	}
+	if best == (root{}) {
+		best = p.roots[0]
 	}
 	return best, nil
 }

@@ -68,7 +68,7 @@ type sandbox struct {
 	read     []string // further paths to read
 	work     root     // the workspace, writable
 	home     string   // writable
-	stateDir string   // of the gateway, hidden; "" if it has none
+	stateDir string   // of the gateway, hidden
 	dir      string   // working directory
 }
 
@@ -99,10 +99,8 @@ func (s sandbox) args() []string {
 	read(installation(s.command)...)
 	read(s.read...)
 	mounts = append(mounts, mount{mountHidden, "", "/tmp"}, mount{mountHidden, "", "/var/tmp"})
-	if s.stateDir != "" {
-		mounts = append(mounts, mount{mountHidden, "", s.stateDir})
-	}
-	mounts = append(mounts, mount{mountWrite, s.home, s.home}, mount{mountWrite, s.work.real, s.work.real})
+	mounts = append(mounts, mount{mountHidden, "", s.stateDir},
+		mount{mountWrite, s.home, s.home}, mount{mountWrite, s.work.real, s.work.real})
 	if s.work.path != s.work.real {
 		mounts = append(mounts, mount{mountWrite, s.work.real, s.work.path})
 	}

@@ -175,7 +175,7 @@ func validateMCPServer(raw json.RawMessage) error {
 		URL     string `json:"url"`
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return fmt.Errorf("not an MCP server: %w", err)
+		return errors.New("must be an object with name, and command or type and url, as texts")
 	}
 	switch {
 	case m.Name == "":

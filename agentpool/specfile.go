@@ -173,6 +173,8 @@ func (r *fileReader) members(path string, node ast.Node, each func(key string, l
 		values = []*ast.MappingValueNode{n}
 	case *ast.NullNode:
 		r.fail(lineOf(node), path, "must not be empty")
+	case *ast.AnchorNode, *ast.AliasNode:
+		r.fail(lineOf(node), path, "anchors and aliases are not supported")
 	default:
 		r.fail(lineOf(node), path, "must be a mapping")
 	}

@@ -173,7 +173,7 @@ func fakeGateway(args []string) int {
 	p, err := New(Config{
 		Specs: specs, Supervisor: []string{testBinary(), "supervise"}, Roots: []string{args[0]}, StateDir: args[0],
 		EnvAllow: []string{"GORACE"},
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), CloseWait: 300 * time.Millisecond, TermWait: 300 * time.Millisecond,
+		Logger:   slog.New(slog.NewTextHandler(os.Stderr, nil)), CloseWait: 300 * time.Millisecond, TermWait: 300 * time.Millisecond,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -187,12 +187,17 @@ func fakeGateway(args []string) int {
 		}
 		defer h.Release()
 	}
-	fmt.Println("ready")
-	if len(args) > 2 {
-		p.Renew(time.Second)
+	renews := len(args) > 2
+	if renews {
+		p.Renew(2 * time.Second)
 	}
-	time.Sleep(time.Hour)
-	return 0
+	fmt.Println("ready")
+	for {
+		time.Sleep(200 * time.Millisecond)
+		if renews {
+			p.Renew(2 * time.Second)
+		}
+	}
 }
 
 // startGateway runs a gateway in a process of its own, with an agent of each kind.
@@ -251,7 +256,7 @@ func TestT5_MissedRenewalEndsAgents(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of all agents", func() bool { return len(alive(mark)) == 1 })
+	eventually(t, "the end of all agents", func() bool { return len(alive(mark)) == 1 }) // the gateway itself
 }
 
 func TestT5_RenewalsKeepAgentsAlive(t *testing.T) {

@@ -52,6 +52,9 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.cork = hijack.cork
+	if err := limitUnsent(c.cork.Conn, maxUnsent); err != nil {
+		c.log.Debug("kernel buffer not bounded", "err", err)
+	}
 	c.ws.SetReadLimit(-1) // readMessage has the limit: it can say which it is
 	if !s.add(c) {
 		s.admission.leave(c.who.Principal)

@@ -176,6 +176,7 @@ func (c *conn) finish(why *closing) {
 		_ = c.ws.CloseNow() // the library has answered the close frame; that the socket is gone is no news
 		return
 	}
+	c.cork.end()
 	cut := time.AfterFunc(c.srv.cfg.Limits.CloseGrace, func() { _ = c.cork.Conn.Close() })
 	defer cut.Stop()
 	if err := c.ws.Close(websocket.StatusCode(why.code), why.reason); err != nil {

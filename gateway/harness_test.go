@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/acpgate/acpgate/agentpool/agenttest"
 	"github.com/acpgate/acpgate/gateway/auth"
@@ -21,7 +23,7 @@ import (
 
 // house is a running gateway with in-memory agents.
 type house struct {
-	t      *testing.T
+	t      testing.TB
 	srv    *Server
 	agents *agenttest.Agents
 	dir    string // an allowed root
@@ -39,7 +41,7 @@ type setup struct {
 }
 
 // open starts a gateway on a free port, or on the listener of the setup.
-func open(t *testing.T, mods ...func(*setup)) *house {
+func open(t testing.TB, mods ...func(*setup)) *house {
 	t.Helper()
 	h := &house{t: t, dir: t.TempDir(), state: t.TempDir(), ended: make(chan error, 1)}
 	s := setup{auth: auth.Config{StateDir: h.state}}
@@ -105,7 +107,7 @@ func (h *house) must(err error) {
 
 // client is a WebSocket client that shows what came, frame by frame.
 type client struct {
-	t   *testing.T
+	t   testing.TB
 	h   *house
 	ws  *websocket.Conn
 	res *http.Response
@@ -263,7 +265,7 @@ func promptParams(session, text string) string {
 }
 
 // wantError checks a response.
-func (m message) wantError(t *testing.T, code int, reason string) {
+func (m message) wantError(t testing.TB, code int, reason string) {
 	t.Helper()
 	if m.Error == nil || m.Error.Code != code || m.Error.Data.Reason != reason {
 		t.Errorf("got %s; want error %d with reason %s", m.raw, code, reason)
@@ -292,7 +294,7 @@ func (c *client) closed() (code int, reason string) {
 }
 
 // refusal is the problem+json of a refused upgrade.
-func refusal(t *testing.T, res *http.Response) problem {
+func refusal(t testing.TB, res *http.Response) problem {
 	t.Helper()
 	if res == nil {
 		t.Fatal("no HTTP answer")
@@ -302,4 +304,33 @@ func refusal(t *testing.T, res *http.Response) problem {
 		t.Fatalf("status %d without problem+json: %v", res.StatusCode, err)
 	}
 	return p
+}
+
+// eventually waits for a condition that other goroutines bring about.
+func (h *house) eventually(ok func() bool) {
+	h.t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			h.t.Fatal("this has not come about")
+		}
+	}
+}
+
+func metricValue(t testing.TB, m prometheus.Metric) *dto.Metric {
+	t.Helper()
+	var out dto.Metric
+	if err := m.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+func counterValue(t testing.TB, c prometheus.Counter) float64 {
+	t.Helper()
+	return metricValue(t, c).GetCounter().GetValue()
+}
+
+func gaugeValue(t testing.TB, g prometheus.Gauge) float64 {
+	t.Helper()
+	return metricValue(t, g).GetGauge().GetValue()
 }

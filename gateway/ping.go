@@ -3,14 +3,14 @@ package gateway
 import "time"
 
 const (
+	opText            = 0x1
 	opPing            = 0x9
 	opPong            = 0xA
 	maxControlPayload = 125
 )
 
-// pingState is the heartbeat of a connection (rule W11). The gateway writes pings and pongs itself, between the frames of
-// the WebSocket library: the library would need a goroutine for each ping and would let the read loop wait for a blocked
-// write to send a pong. Under conn.mu.
+// pingState is the heartbeat of a connection (rule W11). The write loop writes pings and pongs: the WebSocket library would
+// need a goroutine for each ping, and would have the read loop wait behind a blocked write to send a pong. Under conn.mu.
 type pingState struct {
 	timer   *time.Timer
 	waiting bool      // for a pong

@@ -1,10 +1,7 @@
 package gateway
 
 import (
-	"context"
 	"runtime"
-
-	"github.com/coder/websocket"
 
 	"github.com/acpgate/acpgate/sessions"
 )
@@ -103,8 +100,7 @@ func (w *writer) write(b []byte) {
 	if w.err != nil {
 		return
 	}
-	// No deadline: a context that ends in here would close the connection, and a slow client only lags (rule W6).
-	w.err = w.c.ws.Write(context.Background(), websocket.MessageText, b)
+	w.err = w.c.cork.frame(opText, b) // without a deadline: a slow client only lags (rule W6)
 	w.frames++
 	w.bytes += len(b)
 }
@@ -124,10 +120,10 @@ func (w *writer) flush() {
 
 func (w *writer) control(j job) {
 	if j.pong != nil {
-		w.err = w.c.cork.control(opPong, *j.pong)
+		w.err = w.c.cork.frame(opPong, *j.pong)
 	}
 	if j.ping && w.err == nil {
-		w.err = w.c.cork.control(opPing, nil)
+		w.err = w.c.cork.frame(opPing, nil)
 		w.c.srv.metrics.pings.Inc()
 	}
 }

@@ -77,7 +77,7 @@ func (f *Frame) EditMeta(member []byte) (Edit, bool) {
 		body = f.Result
 	}
 	switch {
-	case f.Kind == Invalid || f.Kind == Failure || !body.Present():
+	case !body.Present():
 		return Edit{}, false
 	case f.gateMember.Present():
 		return Edit{Span: f.gateMember, With: member}, true

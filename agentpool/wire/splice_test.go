@@ -53,17 +53,19 @@ func TestSplice(t *testing.T) {
 
 func TestSplicePanicsOnMistakes(t *testing.T) {
 	for name, edits := range map[string][]Edit{
-		"overlap":   {{Span: Span{0, 5}}, {Span: Span{4, 6}}},
-		"outside":   {{Span: Span{0, 11}}},
-		"backwards": {{Span: Span{5, 2}}},
+		"overlap":        {{Span: Span{0, 5}}, {Span: Span{4, 6}}},
+		"end outside":    {{Span: Span{0, 11}}},
+		"outside":        {{Span: Span{11, 11}}},
+		"backwards":      {{Span: Span{5, 2}}},
+		"one in another": {{Span: Span{0, 9}}, {Span: Span{2, 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
+				if r := recover(); r != "wire: edits overlap or lie outside the frame" {
+					t.Errorf("recovered %v", r)
 				}
 			}()
-			Splice(nil, []byte("0123456789")[:10:10], edits...)
+			Splice(nil, []byte("0123456789 and what is behind the frame")[:10], edits...)
 		})
 	}
 }

@@ -38,6 +38,29 @@ func TestUnquote(t *testing.T) {
 	}
 }
 
+// Every byte at every place of a string, eight at a time or not.
+func TestEveryByteInAString(t *testing.T) {
+	for c := range 256 {
+		for n := range 20 {
+			for _, tail := range []string{"", "y", "yyyyyyyyyyyyyyy"} {
+				tok := []byte(`"` + strings.Repeat("x", n) + string([]byte{byte(c)}) + tail + `"`)
+				_, err := Parse(tok, Limits{})
+				kind := err.(*Error).Kind
+				want := ErrNotJSONRPC // valid
+				switch {
+				case c < ' ', c == '"', c == '\\':
+					want = ErrSyntax
+				case c >= 0x80:
+					want = ErrUTF8
+				}
+				if kind != want {
+					t.Fatalf("%q: %v, want %v", tok, err, want)
+				}
+			}
+		}
+	}
+}
+
 func TestUnquoteErrors(t *testing.T) {
 	for _, in := range []string{
 		``, `"`, `a`, `1`, `null`, `"a`, `a"`, `"a"b"`, `"a" `, ` "a"`, `"\"`, `"\x"`, `"\u12"`, "\"\n\"", "\"\xff\"", `{"a":1}`,
@@ -99,7 +122,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("Lookup(%q) = %s, want %s", tt.path, got, tt.want)
 		}
 	}
-	for _, in := range []string{``, `[]`, `"a"`, `{}`, `{`, `{"a`, `{"a"`, `{"a":`, `{"b":}`, `{"b":1`, `{"b":1,`, `{"b":[`, `{"b" 1}`, `{"b":1 "a":2}`, `{a:1}`} {
+	for _, in := range []string{``, `[]`, `"a"`, `{}`, `{`, `{"a`, `{"a"`, `{"a":`, `{"a":}`, `{"a":]`, `{"b":}`, `{"b":1`, `{"b":1,`, `{"b":[`, `{"b" 1}`, `{"b":1 "a":2}`, `{a:1}`} {
 		if at := Lookup([]byte(in), "a"); at.Present() {
 			t.Errorf("Lookup in %s found %v", in, at)
 		}
