@@ -424,7 +424,7 @@ func metaMember(m map[string]any) []byte {
 
 // mustFrame parses a frame that this package has built.
 func mustFrame(b []byte) *wire.Frame {
-	f, err := wire.Parse(b, wire.Limits{})
+	f, err := wire.Parse(b, journal.LineLimits())
 	if err != nil {
 		panic("sessions: built a bad frame: " + err.Error())
 	}

@@ -68,7 +68,8 @@ func (m *Manager) wasClosed(k viewKey) bool {
 // adoptLatest serves a session/new that asks to go on where the directory was left (rule V14): the session of cwd with the
 // latest activity, if no view that is attached or running shows that directory. Nil means: make a fresh one.
 func (m *Manager) adoptLatest(ctx context.Context, c Client, f *wire.Frame, cwd string) *Attachment {
-	k, ok := m.adoptable(ctx, c, cwd)
+	row, ok := m.adoptable(ctx, c, cwd)
+	k := sessKey(c, row.SessionID)
 	if !ok {
 		return nil
 	}
@@ -86,6 +87,7 @@ func (m *Manager) adoptLatest(ctx context.Context, c Client, f *wire.Frame, cwd 
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	s.listed = row.Title
 	if len(v.atts) > 0 || v.closed {
 		return nil
 	}
@@ -118,14 +120,14 @@ func (m *Manager) sleepingView(s *session) *View {
 
 // adoptable names the latest session of cwd. The closed-set gives a fresh session and not the second newest; so does a
 // list that cannot be had.
-func (m *Manager) adoptable(ctx context.Context, c Client, cwd string) (viewKey, bool) {
+func (m *Manager) adoptable(ctx context.Context, c Client, cwd string) (Row, bool) {
 	if m.shows(c, cwd) {
-		return viewKey{}, false
+		return Row{}, false
 	}
 	rows, err := m.rows(ctx, c, cwd)
 	if err != nil {
 		m.log.Info("sessions could not be listed for adoption", "agent", c.Agent(), "err", err)
-		return viewKey{}, false
+		return Row{}, false
 	}
 	for _, r := range rows {
 		k := sessKey(c, r.SessionID)
@@ -137,9 +139,9 @@ func (m *Manager) adoptable(ctx context.Context, c Client, cwd string) (viewKey,
 				continue
 			}
 		}
-		return k, !m.wasClosed(k)
+		return r, !m.wasClosed(k)
 	}
-	return viewKey{}, false
+	return Row{}, false
 }
 
 // shows reports whether a view that is attached or running shows the directory.

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -129,11 +130,13 @@ func agentFailure(raw []byte, session string) *Error {
 }
 
 func mustJSON(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // what agents and clients said goes on as they wrote it
+	if err := e.Encode(v); err != nil {
 		panic("sessions: " + err.Error()) // only values of this package come here
 	}
-	return b
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
 // clip shortens s for a message to at most n bytes, at a rune boundary.

@@ -99,7 +99,7 @@ func (s *session) completed() []journal.Event {
 			}
 			out = append(out, e)
 		case journal.Update:
-			if f, err := wire.Parse(e.Data, wire.Limits{}); err == nil && isMessage(&f) {
+			if f, err := wire.Parse(e.Data, journal.LineLimits()); err == nil && isMessage(&f) {
 				out = append(out, e)
 			}
 		}
@@ -135,7 +135,7 @@ func (s *session) eachUpdate(fn func(*wire.Frame) bool) {
 		if e.Type != journal.Update {
 			return true
 		}
-		f, err := wire.Parse(e.Data, wire.Limits{})
+		f, err := wire.Parse(e.Data, journal.LineLimits())
 		return err != nil || fn(&f)
 	})
 }

@@ -243,7 +243,7 @@ type message struct {
 			SessionUpdate string
 			MessageID     string
 			CurrentModeID string
-			Content       struct{ Text string }
+			Content       content
 		}
 		Turn, LastTurn *struct{ Turn, Key, StopReason string }
 		Queue          []struct{ Turn, Text string }
@@ -283,6 +283,19 @@ type meta struct {
 	}
 }
 
+// content is a content block; that of a tool call, a list, is left empty.
+type content struct{ Text string }
+
+func (c *content) UnmarshalJSON(b []byte) error {
+	if b[0] != '{' {
+		return nil
+	}
+	var x struct{ Text string }
+	err := json.Unmarshal(b, &x)
+	c.Text = x.Text
+	return err
+}
+
 func decode(t testing.TB, s string) message {
 	t.Helper()
 	var m message
@@ -315,8 +328,8 @@ func briefAll(t testing.TB, frames []string) string {
 		case m.Method == "_acpgate/state":
 		case u.SessionUpdate == "agent_message_chunk" || u.SessionUpdate == "user_message_chunk":
 			who := map[bool]string{true: "agent", false: "user"}[u.SessionUpdate[0] == 'a']
-			if m.Params.Meta.Acpgate.Kind == "notice" {
-				who = "notice"
+			if k := m.Params.Meta.Acpgate.Kind; k == "notice" || k == "report" {
+				who = k
 			}
 			out = append(out, who+":"+u.Content.Text)
 		case u.SessionUpdate != "":

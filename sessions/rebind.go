@@ -172,7 +172,10 @@ func (s *session) title() string {
 	if s.snap.title != "" {
 		return s.snap.title
 	}
-	return s.m.known.titleOf(s)
+	if t := s.m.known.titleOf(s); t != "" {
+		return t
+	}
+	return s.listed
 }
 
 // rebindHome moves a view that has drifted back to its home session (rule V4.2) and waits until it is there.

@@ -133,7 +133,7 @@ func (a *Attachment) place(st *stage, ev journal.Event, extra string) []byte {
 }
 
 func (a *Attachment) update(st *stage, ev journal.Event) []byte {
-	f, err := wire.Parse(ev.Data, wire.Limits{})
+	f, err := wire.Parse(ev.Data, journal.LineLimits())
 	if err != nil {
 		return ev.Data // it was accepted when it came in
 	}
@@ -194,7 +194,7 @@ func (a *Attachment) emitNotice(out Out, st *stage, ev journal.Event) bool {
 }
 
 func (a *Attachment) emitRequest(out Out, st *stage, ev journal.Event) bool {
-	f, err := wire.Parse(ev.Data, wire.Limits{})
+	f, err := wire.Parse(ev.Data, journal.LineLimits())
 	if err != nil {
 		return true
 	}

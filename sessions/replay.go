@@ -29,17 +29,12 @@ type replayer struct {
 	before uint64 // only entries that began before this seq
 }
 
-// newReplayer is under v.mu.
+// newReplayer and the use of what it returns are under v.mu.
 func (v *View) newReplayer(a *Attachment, window bool, before uint64) *replayer {
 	r := &replayer{a: a, sess: v.session, window: window, before: before, prefix: "hist-"}
 	if id := v.bound.Load().id; id != v.home {
 		sum := sha256.Sum256([]byte(id))
 		r.prefix += hex.EncodeToString(sum[:4]) + "-"
-	}
-	if !a.optedIn {
-		if n := v.countReplay(replayKey{a.c.ID(), a.handle, v.bound.Load().id}); n > 1 {
-			r.suffix = fmt.Sprintf("~%d", n)
-		}
 	}
 	return r
 }
@@ -66,6 +61,14 @@ func (r *replayer) frames() (frames [][]byte, entries int) {
 		}
 		head = min(head, len(list))
 		entries = len(list) + dropped
+		if entries == 0 {
+			return
+		}
+		if r.a.c != nil && !r.a.optedIn {
+			if n := r.a.v.countReplay(replayKey{r.a.c.ID(), r.a.handle, r.sess.bound.Load().id}); n > 1 {
+				r.suffix = fmt.Sprintf("~%d", n)
+			}
+		}
 		first, rest := list[:head], list[head:]
 		omitted := dropped
 		if r.window {

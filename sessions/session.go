@@ -32,6 +32,7 @@ type session struct {
 	openIn     uint64                     // process in which it is open, 0 when it was closed there
 	asleep     chan struct{}              // closed when the agent has closed the session that went to sleep
 	parked     *time.Timer                // puts it to sleep when no view comes back
+	listed     string                     // title in the agent's list, when nothing better is known
 	noHistory  bool                       // the agent could only resume it: what was said before is not known
 	muted      bool                       // messages that the agent replays while it is woken are not events
 	prompted   bool                       // a prompt was ever sent, so that the agent has something to load

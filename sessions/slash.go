@@ -238,6 +238,9 @@ func (v *View) goTo(ctx context.Context, c Client, r Row) (*session, error) {
 		return nil, err
 	}
 	v.m.reopenClosed(s)
+	s.mu.Lock()
+	s.listed = r.Title
+	s.mu.Unlock()
 	return s, nil
 }
 

@@ -104,7 +104,7 @@ func (f *Fold) Add(e Event) {
 	case TurnEnd:
 		f.endStep()
 	case Update:
-		if w, err := wire.Parse(e.Data, wire.Limits{}); err == nil && w.Update.Present() {
+		if w, err := wire.Parse(e.Data, LineLimits()); err == nil && w.Update.Present() {
 			f.update(e, &w)
 		}
 	}

@@ -1,5 +1,11 @@
 package journal
 
+import "github.com/acpgate/acpgate/agentpool/wire"
+
+// LineLimits are those under which lines of agents are accepted, and so those under which events are parsed again: half a
+// surrogate pair passes, because agents cut texts in the middle of an emoji.
+func LineLimits() wire.Limits { return wire.Limits{LoneSurrogates: true} }
+
 const (
 	segBytes  = 64 << 10 // payload bytes of a segment; a larger event has one of its own
 	segEvents = 1024
