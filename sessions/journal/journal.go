@@ -7,6 +7,7 @@ package journal
 
 import (
 	"errors"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,6 +95,8 @@ type Journal struct {
 	limits Limits
 	budget *Budget
 
+	// ready is the seq up to which readers may read: the event to come, or the first critical event that is not stored yet.
+	ready atomic.Uint64
 	// next and total are written under mu and read without it by readers that only want to know whether there is more.
 	next  atomic.Uint64 // seq of the event to come; the first is 1
 	total atomic.Int64  // bytes ever appended
@@ -108,13 +111,143 @@ type Journal struct {
 	readers []*Reader
 	fold    *Fold
 	closed  bool
+
+	dirty    func(urgent bool) // asks for Stored to be called some time; nil: nothing is stored
+	critical []uint64          // seqs of critical events that are not stored yet
+	stored   uint64            // everything up to it is stored
+	waiting  []storedWait
+}
+
+type storedWait struct {
+	seq uint64
+	fn  func(error)
 }
 
 // New returns an empty journal of the given epoch.
 func New(epoch uint64, limits Limits, budget *Budget) *Journal {
 	j := &Journal{epoch: epoch, limits: limits.WithDefaults(), budget: budget, first: 1}
 	j.next.Store(1)
+	j.ready.Store(1)
 	return j
+}
+
+// Restore returns a journal with events that were stored: ascending, those of one epoch and those folded from earlier ones.
+// next is the seq of the event to come.
+func Restore(epoch, next uint64, events []Event, limits Limits, budget *Budget) *Journal {
+	j := New(epoch, limits, budget)
+	j.first = next
+	for i, e := range events {
+		if i == 0 {
+			j.first = e.Seq
+		}
+		j.next.Store(e.Seq)
+		j.put(e.Type, e.Time, e.Data)
+	}
+	j.next.Store(next)
+	j.ready.Store(next)
+	j.stored = next - 1
+	return j
+}
+
+// Persist makes the journal ask dirty, without blocking, to have its events stored: urgently for critical events, which no
+// reader sees before they are stored (a prompt, a turn's end, a request and its outcome must never be unsaid).
+func (j *Journal) Persist(dirty func(urgent bool)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.dirty = dirty
+}
+
+// Critical reports whether events of the type are stored before anybody sees them.
+func (t Type) Critical() bool { return t == Prompt || t == TurnEnd || t == Request || t == RequestDone }
+
+// Unstored returns events that are not stored yet, at most about maxBytes of payload, and whether older ones were trimmed
+// away before they could be stored.
+func (j *Journal) Unstored(maxBytes int) (events []Event, gap bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	seq := j.stored + 1
+	if seq < j.first {
+		seq, gap = j.first, true
+	}
+	n := 0
+	for seq < j.next.Load() && n < maxBytes {
+		c := j.locate(seq)
+		for i := range c.Len() {
+			e := c.At(i)
+			events = append(events, e)
+			seq = e.Seq + 1
+			if n += len(e.Data); n >= maxBytes {
+				break
+			}
+		}
+	}
+	return events, gap
+}
+
+// Stored says that everything up to seq is stored: readers that waited for critical events go on, and AfterStored
+// functions run.
+func (j *Journal) Stored(seq uint64) {
+	j.mu.Lock()
+	j.stored = max(j.stored, seq)
+	for len(j.critical) > 0 && j.critical[0] <= j.stored {
+		j.critical = j.critical[1:]
+	}
+	j.setReady()
+	var run []func(error)
+	keep := j.waiting[:0]
+	for _, w := range j.waiting {
+		if w.seq <= j.stored {
+			run = append(run, w.fn)
+		} else {
+			keep = append(keep, w)
+		}
+	}
+	j.waiting = keep
+	for _, r := range j.readers {
+		r.notify()
+	}
+	j.mu.Unlock()
+	for _, f := range run {
+		f(nil)
+	}
+}
+
+// Failed says that events cannot be stored for the time being: readers are shown what is there, and AfterStored functions
+// get err.
+func (j *Journal) Failed(err error) {
+	j.mu.Lock()
+	j.critical = nil
+	j.setReady()
+	run := j.waiting
+	j.waiting = nil
+	for _, r := range j.readers {
+		r.notify()
+	}
+	j.mu.Unlock()
+	for _, w := range run {
+		w.fn(err)
+	}
+}
+
+// AfterStored calls fn, on the goroutine that stores, once everything up to seq is stored or could not be. False, and fn is
+// not called, if it is already or if nothing is stored.
+func (j *Journal) AfterStored(seq uint64, fn func(error)) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.dirty == nil || seq <= j.stored {
+		return false
+	}
+	j.waiting = append(j.waiting, storedWait{seq, fn})
+	return true
+}
+
+// setReady is under mu.
+func (j *Journal) setReady() {
+	if len(j.critical) > 0 {
+		j.ready.Store(j.critical[0])
+	} else {
+		j.ready.Store(j.next.Load())
+	}
 }
 
 // Epoch names this generation of the journal.
@@ -138,30 +271,54 @@ func (j *Journal) Append(t Type, now time.Time, data []byte) uint64 {
 	ms := now.UnixMilli()
 	j.mu.Lock()
 	seq := j.next.Load()
-	seg := j.tail(len(data))
-	seg.add(t, ms, data)
-	j.events++
-	j.bytes += int64(len(data))
-	j.total.Add(int64(len(data)))
+	j.put(t, ms, data)
 	j.next.Store(seq + 1)
-	if j.budget != nil {
-		j.budget.used.Add(int64(len(data)))
+	dirty := j.dirty
+	if dirty != nil && t.Critical() {
+		j.critical = append(j.critical, seq)
 	}
+	j.setReady()
 	lost := j.trim(ms)
 	for _, r := range j.readers {
 		r.notify()
 	}
 	j.mu.Unlock()
+	if dirty != nil {
+		dirty(t.Critical())
+	}
 	for _, r := range lost {
 		r.lost()
 	}
 	return seq
 }
 
+// put copies an event into the last segment. Under mu.
+func (j *Journal) put(t Type, ms int64, data []byte) {
+	j.tail(len(data)).add(t, ms, data)
+	j.events++
+	j.bytes += int64(len(data))
+	j.total.Add(int64(len(data)))
+	if j.budget != nil {
+		j.budget.used.Add(int64(len(data)))
+	}
+}
+
+// locate returns the events from seq on, or from the first one after it, that lie in one segment. Under mu; there must be
+// one.
+func (j *Journal) locate(seq uint64) Chunk {
+	i := sort.Search(len(j.segs), func(i int) bool { return j.segs[i].first > seq }) - 1
+	if i < 0 || seq >= j.segs[i].first+uint64(len(j.segs[i].ev)) {
+		i++ // between two segments: what was there was folded
+		seq = j.segs[i].first
+	}
+	return j.segs[i].from(seq)
+}
+
 func (j *Journal) tail(n int) *segment {
 	if len(j.segs) > 0 {
 		s := j.segs[len(j.segs)-1]
-		if len(s.ev) < segEvents && len(s.buf)+n <= segBytes {
+		follows := s.first+uint64(len(s.ev)) == j.next.Load()
+		if follows && len(s.ev) < segEvents && len(s.buf)+n <= segBytes {
 			return s
 		}
 	}

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"sort"
 	"sync/atomic"
 	"time"
 )
@@ -64,7 +63,7 @@ func (r *Reader) Cursor() Cursor { return Cursor{r.j.epoch, r.cursor.Load()} }
 // consumed until Advance. Error: ErrTrimmed.
 func (r *Reader) Next() (c Chunk, ok bool, err error) {
 	seq := r.cursor.Load() + 1
-	if seq == r.j.next.Load() {
+	if seq >= r.j.ready.Load() {
 		return Chunk{}, false, nil
 	}
 	j := r.j
@@ -73,11 +72,15 @@ func (r *Reader) Next() (c Chunk, ok bool, err error) {
 	if seq < j.first {
 		return Chunk{}, false, ErrTrimmed
 	}
-	if seq >= j.next.Load() {
+	ready := j.ready.Load()
+	if seq >= ready {
 		return Chunk{}, false, nil
 	}
-	i := sort.Search(len(j.segs), func(i int) bool { return j.segs[i].first > seq }) - 1
-	return j.segs[i].from(seq), true, nil
+	c = j.locate(seq)
+	if n := int(ready - c.first); n < len(c.ev) {
+		c.ev = c.ev[:n]
+	}
+	return c, true, nil
 }
 
 // Advance moves the cursor over ev, which Next returned.
@@ -90,7 +93,7 @@ func (r *Reader) Advance(ev Event) {
 // there is more already.
 func (r *Reader) Arm() bool {
 	r.armed.Store(true)
-	if r.cursor.Load()+1 == r.j.next.Load() {
+	if r.cursor.Load()+1 >= r.j.ready.Load() {
 		return true
 	}
 	// Whoever takes the flag back owns the wake-up: if an Append was faster, its wake call is under way.

@@ -1,0 +1,331 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acpgate/acpgate/sessions/journal"
+)
+
+// keeper stores what views do: records first, then the events of the journals that have news, many sessions in one group.
+// It is the only writer of a gateway's store, so what was put before an event is stored when the event is.
+type keeper struct {
+	store Store
+	log   *slog.Logger
+
+	kick chan struct{} // something is dirty
+	rush atomic.Bool   // and it must not wait for company
+
+	mu      sync.Mutex // a leaf
+	dirty   map[*session]struct{}
+	puts    map[string]*puts // by principal
+	failure error            // of the last round; nil while the store works
+	done    chan struct{}
+}
+
+// puts are the records of one principal that are to be written, the latest of each.
+type puts struct {
+	writes  map[string]Write
+	indexes map[[2]string]IndexWrite
+}
+
+const (
+	keepLinger   = 10 * time.Millisecond // for which raw updates wait for company: a crash loses no more than these
+	keepRetry    = 250 * time.Millisecond
+	keepRetryMax = 5 * time.Second
+	keepRun      = 4 << 20 // payload of one session in one group
+)
+
+func newKeeper(store Store, log *slog.Logger) *keeper {
+	return &keeper{
+		store: store, log: log, kick: make(chan struct{}, 1), dirty: map[*session]struct{}{}, puts: map[string]*puts{}, done: make(chan struct{}),
+	}
+}
+
+// follow stores the events of s from now on.
+func (k *keeper) follow(s *session) {
+	if k == nil {
+		return
+	}
+	s.journal.Persist(func(urgent bool) { k.mark(s, urgent) })
+	k.mark(s, false)
+}
+
+func (k *keeper) mark(s *session, urgent bool) {
+	k.mu.Lock()
+	k.dirty[s] = struct{}{}
+	k.mu.Unlock()
+	k.poke(urgent)
+}
+
+func (k *keeper) poke(urgent bool) {
+	if urgent {
+		k.rush.Store(true)
+	}
+	select {
+	case k.kick <- struct{}{}:
+	default:
+	}
+}
+
+// put writes records some time, before any event that is appended later.
+func (k *keeper) put(principal string, writes []Write, indexes ...IndexWrite) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	p := k.puts[principal]
+	if p == nil {
+		p = &puts{map[string]Write{}, map[[2]string]IndexWrite{}}
+		k.puts[principal] = p
+	}
+	for _, w := range writes {
+		p.writes[w.Key] = w
+	}
+	for _, x := range indexes {
+		p.indexes[[2]string{x.Index, x.Member}] = x
+	}
+	k.mu.Unlock()
+	k.poke(false)
+}
+
+// run is the keeper's goroutine. When ctx ends it stores what is left and returns.
+func (k *keeper) run(ctx context.Context) {
+	defer close(k.done)
+	retry := keepRetry
+	for {
+		select {
+		case <-ctx.Done():
+			k.last()
+			return
+		case <-k.kick:
+		}
+		if !k.rush.Swap(false) {
+			k.linger(ctx)
+		}
+		if k.round(context.WithoutCancel(ctx)) == nil {
+			retry = keepRetry
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry):
+		}
+		retry = min(2*retry, keepRetryMax)
+		k.poke(true)
+	}
+}
+
+func (k *keeper) linger(ctx context.Context) {
+	t := time.NewTimer(keepLinger)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			return
+		case <-k.kick:
+			if k.rush.Swap(false) {
+				return
+			}
+		}
+	}
+}
+
+// last stores what is left when the gateway stops. A store that is away is given up: it was said to be away.
+func (k *keeper) last() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for k.hasNews() {
+		if err := k.round(ctx); err != nil {
+			k.log.Error("last events could not be stored", "err", err)
+			return
+		}
+	}
+}
+
+func (k *keeper) hasNews() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.dirty) > 0 || len(k.puts) > 0
+}
+
+// round stores one group.
+func (k *keeper) round(ctx context.Context) error {
+	k.mu.Lock()
+	dirty, records := k.dirty, k.puts
+	k.dirty, k.puts = map[*session]struct{}{}, map[string]*puts{}
+	k.mu.Unlock()
+	err := k.storePuts(ctx, records)
+	if err == nil {
+		err = k.storeEvents(ctx, dirty)
+	} else {
+		k.again(dirty)
+	}
+	k.outcome(err, dirty)
+	return err
+}
+
+func (k *keeper) storePuts(ctx context.Context, all map[string]*puts) error {
+	var failed error
+	for principal, p := range all {
+		c := Commit{}
+		for _, w := range p.writes {
+			c.Writes = append(c.Writes, w)
+		}
+		for _, x := range p.indexes {
+			c.Indexes = append(c.Indexes, x)
+		}
+		for len(c.Writes) > 0 || len(c.Indexes) > 0 {
+			part := Commit{Writes: c.Writes[:min(len(c.Writes), MaxCommitEntries)], Indexes: c.Indexes[:min(len(c.Indexes), MaxCommitEntries)]}
+			if err := k.store.Commit(ctx, principal, part); err != nil {
+				failed = err
+				break
+			}
+			c.Writes, c.Indexes = c.Writes[len(part.Writes):], c.Indexes[len(part.Indexes):]
+		}
+		if failed != nil {
+			k.putBack(principal, p)
+		}
+	}
+	return failed
+}
+
+// putBack keeps records for the next round, but for those that were put anew meanwhile.
+func (k *keeper) putBack(principal string, old *puts) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.puts[principal]
+	if p == nil {
+		k.puts[principal] = old
+		return
+	}
+	for key, w := range old.writes {
+		if _, newer := p.writes[key]; !newer {
+			p.writes[key] = w
+		}
+	}
+	for key, x := range old.indexes {
+		if _, newer := p.indexes[key]; !newer {
+			p.indexes[key] = x
+		}
+	}
+}
+
+func (k *keeper) again(dirty map[*session]struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for s := range dirty {
+		k.dirty[s] = struct{}{}
+	}
+}
+
+func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]struct{}) error {
+	var runs []Run
+	var of []*session
+	var failed error
+	for s := range dirty {
+		events, err := k.events(ctx, s)
+		if err != nil {
+			failed = err
+			k.again(map[*session]struct{}{s: {}})
+			continue
+		}
+		if len(events) > 0 {
+			runs = append(runs, Run{Principal: s.principal, Journal: s.journalName(), Fence: s.fence, Events: events})
+			of = append(of, s)
+		}
+	}
+	if len(runs) == 0 {
+		return failed
+	}
+	for i, err := range k.store.Append(ctx, runs) {
+		s, last := of[i], runs[i].Events[len(runs[i].Events)-1].Seq
+		switch {
+		case err == nil:
+			s.journal.Stored(last)
+			if s.journal.Head().Seq > last {
+				k.mark(s, true)
+			}
+		case errors.Is(err, ErrFenced), errors.Is(err, ErrGap), errors.Is(err, ErrNoJournal), errors.Is(err, ErrInvalid):
+			// Somebody else owns the journal, or it is not what we left: nothing that we append will ever fit.
+			k.log.Error("journal can no longer be stored", "session", s.bound.Load().id, "err", err)
+			s.journal.Persist(nil)
+			s.journal.Failed(err)
+		default:
+			failed = err
+			k.again(map[*session]struct{}{s: {}})
+		}
+	}
+	return failed
+}
+
+// events returns what is to be stored of s, opening its journal in the store first.
+func (k *keeper) events(ctx context.Context, s *session) ([]journal.Event, error) {
+	events, gap := s.journal.Unstored(keepRun)
+	if len(events) == 0 {
+		return nil, nil
+	}
+	if gap {
+		// Trimmed away while the store was unavailable: what is stored ends before a hole. The journal starts anew.
+		if err := k.store.DeleteJournal(ctx, s.principal, s.journalName()); err != nil {
+			return nil, err
+		}
+		s.stored = false
+	}
+	if !s.stored {
+		info, err := k.store.OpenJournal(ctx, s.principal, s.journalName(), s.fence, s.journal.Epoch())
+		if err != nil {
+			return nil, err
+		}
+		if info.Next != events[0].Seq {
+			if err := k.store.SkipJournal(ctx, s.principal, s.journalName(), s.fence, events[0].Seq); err != nil {
+				return nil, err
+			}
+		}
+		s.stored = true
+	}
+	return events, nil
+}
+
+// outcome notes whether the store works. While it does not, nobody is kept waiting for it: turns go on, readers see what is
+// there, and what wanted to be sure is told (rule N5).
+func (k *keeper) outcome(err error, dirty map[*session]struct{}) {
+	k.mu.Lock()
+	was := k.failure
+	k.failure = err
+	k.mu.Unlock()
+	switch {
+	case err != nil && was == nil:
+		k.log.Error("store is unavailable", "err", err)
+	case err == nil && was != nil:
+		k.log.Info("store is available again")
+	}
+	if err != nil {
+		for s := range dirty {
+			s.journal.Failed(err)
+		}
+	}
+}
+
+// down returns why the store does not work, nil while it does.
+func (k *keeper) down() error {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.failure == nil {
+		return nil
+	}
+	return &Error{
+		Code: CodeInternal, Reason: "store_unavailable", Message: fmt.Sprintf("What you say cannot be stored now: %v", k.failure),
+		Hint: "try again in a moment; the operator sees the cause in the log and at /readyz",
+	}
+}
