@@ -246,17 +246,18 @@ func sleep(ctx context.Context, d time.Duration) error {
 // words cuts text behind the white space that follows a word: joined again they are the text.
 func words(text string) []string {
 	var out []string
-	begin, space := 0, false
+	begin, inWord, behind := 0, false, false
 	for i, r := range text {
-		if unicode.IsSpace(r) {
-			space = true
-			continue
-		}
-		if space && i > begin {
+		switch {
+		case unicode.IsSpace(r):
+			behind = inWord || behind
+			inWord = false
+		case behind:
 			out = append(out, text[begin:i])
-			begin = i
+			begin, inWord, behind = i, true, false
+		default:
+			inWord = true
 		}
-		space = false
 	}
 	if begin < len(text) {
 		out = append(out, text[begin:])
