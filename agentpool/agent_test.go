@@ -65,15 +65,15 @@ func fakeAgent(args []string) int {
 }
 
 type agent struct {
-	ignoreEOF           bool
-	preamble            string
-	initResult          string
-	initDelay           time.Duration
-	beforeNew           string
-	codexOrder          bool
-	in                  *bufio.Reader
-	mu                  sync.Mutex
-	sessions, nextAsked int
+	ignoreEOF  bool
+	preamble   string
+	initResult string
+	initDelay  time.Duration
+	beforeNew  string
+	codexOrder bool
+	in         *bufio.Reader
+	mu         sync.Mutex
+	sessions   int
 }
 
 type message struct {

@@ -137,8 +137,13 @@ func (c Config) Validate() error {
 		field string
 		value time.Duration
 	}{
-		{"IdleTimeout", c.IdleTimeout}, {"CloseWait", c.CloseWait}, {"TermWait", c.TermWait}, {"RestartMin", c.RestartMin},
-		{"RestartMax", c.RestartMax}, {"StableAfter", c.StableAfter}, {"RestartWait", c.RestartWait},
+		{"IdleTimeout", c.IdleTimeout},
+		{"CloseWait", c.CloseWait},
+		{"TermWait", c.TermWait},
+		{"RestartMin", c.RestartMin},
+		{"RestartMax", c.RestartMax},
+		{"StableAfter", c.StableAfter},
+		{"RestartWait", c.RestartWait},
 	} {
 		if d.value < 0 {
 			add("%s: must not be negative (got %v)", d.field, d.value)

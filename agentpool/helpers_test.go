@@ -205,6 +205,7 @@ func (r *recorder) AgentLine(f *wire.Frame) {
 	}
 	r.add(string(f.Raw))
 }
+
 func (r *recorder) AgentSkipped(n int64)               { r.add("skipped " + strconv.FormatInt(n, 10)) }
 func (r *recorder) AgentGone(err *sessions.AgentError) { r.add("gone " + err.Reason) }
 

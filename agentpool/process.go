@@ -71,7 +71,6 @@ type process struct {
 type processConfig struct {
 	spec      *Spec
 	principal string
-	root      string // workspace root it is confined to, when it is sandboxed
 	roots     []root // for file requests
 	ladder    ladder
 	log       *slog.Logger

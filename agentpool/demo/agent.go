@@ -25,6 +25,9 @@ type exitError struct{ code int }
 
 func (exitError) Error() string { return "told to exit" }
 
+// methodCancelRequest withdraws a request, in both directions.
+const methodCancelRequest = "$/cancel_request"
+
 // agent is one running agent process.
 type agent struct {
 	cfg     config
@@ -41,6 +44,7 @@ type agent struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session // open ones
+	requests map[string]string   // lanes of the requests that are not answered, by raw id
 	client   clientInfo
 	loggedIn bool
 }
@@ -58,6 +62,7 @@ func newAgent(cfg config, stdout, stderr io.Writer) *agent {
 		log:      slog.New(slog.NewTextHandler(stderr, nil)),
 		store:    store{cfg.Dir},
 		sessions: map[string]*session{},
+		requests: map[string]string{},
 		loggedIn: !cfg.Login,
 	}
 	a.ctx, a.end = context.WithCancelCause(context.Background())
@@ -139,19 +144,31 @@ func (a *agent) take(line []byte) {
 		a.conn.answered(m)
 		return
 	}
-	var p struct{ SessionID string }
+	var p struct {
+		SessionID string
+		RequestID json.RawMessage // of $/cancel_request, which belongs behind the request that it names
+	}
 	_ = json.Unmarshal(m.Params, &p) // params of another shape name no session; the method says what is wrong with them
-	a.lanes.run(p.SessionID, func() { a.serve(m) })
+	lane := p.SessionID
+	a.mu.Lock()
+	switch {
+	case m.ID != nil:
+		a.requests[string(m.ID)] = lane
+	case *m.Method == methodCancelRequest:
+		lane = a.requests[string(p.RequestID)]
+	}
+	a.mu.Unlock()
+	a.lanes.run(lane, func() { a.serve(lane, m) })
 }
 
-// method handles one request. Its answer is a result, or an error. after runs when the answer was written. A method that
-// answers later returns errLater.
-type method func(m message) (result any, after func(), err error)
+// method handles one request. Its answer is a result, or an error. A session that it opened is announced to the client after
+// the answer. A method that answers later returns errLater.
+type method func(m message) (result any, opened *session, err error)
 
 // errLater says that a turn answers the request.
 var errLater = errors.New("answered later")
 
-func (a *agent) serve(m message) {
+func (a *agent) serve(lane string, m message) {
 	name := *m.Method
 	if m.ID == nil {
 		a.notification(name, m)
@@ -159,23 +176,43 @@ func (a *agent) serve(m message) {
 	}
 	do := a.methods[name]
 	if do == nil {
-		a.conn.fail(m.ID, acp.NewMethodNotFound(name))
+		a.answer(m.ID, nil, acp.NewMethodNotFound(name))
 		return
 	}
-	result, after, err := do(m)
+	result, opened, err := do(m)
 	var rpc *acp.RequestError
 	switch {
 	case errors.Is(err, errLater):
-		return
 	case errors.As(err, &rpc):
-		a.conn.fail(m.ID, rpc)
+		a.answer(m.ID, nil, rpc)
 	case err != nil:
-		a.conn.fail(m.ID, acp.NewInternalError(reason(err.Error())))
+		a.answer(m.ID, nil, acp.NewInternalError(reason(err.Error())))
+	case opened == nil:
+		a.answer(m.ID, result, nil)
+	case opened.id == lane:
+		a.answer(m.ID, result, nil)
+		opened.announce()
 	default:
-		a.conn.result(m.ID, result)
+		// The client may prompt as soon as it has the answer: the announcement is in the session's lane before that.
+		answered := make(chan struct{})
+		a.lanes.run(opened.id, func() {
+			<-answered
+			opened.announce()
+		})
+		a.answer(m.ID, result, nil)
+		close(answered)
 	}
-	if after != nil {
-		after()
+}
+
+// answer answers a request, with err if it is set.
+func (a *agent) answer(id json.RawMessage, result any, err *acp.RequestError) {
+	a.mu.Lock()
+	delete(a.requests, string(id))
+	a.mu.Unlock()
+	if err != nil {
+		a.conn.fail(id, err)
+	} else {
+		a.conn.result(id, result)
 	}
 }
 
@@ -189,7 +226,7 @@ func (a *agent) notification(name string, m message) {
 		if s := a.session(string(p.SessionId)); s != nil {
 			s.cancel(errCancelled)
 		}
-	case "$/cancel_request":
+	case methodCancelRequest:
 		var p struct{ RequestID json.RawMessage }
 		if json.Unmarshal(m.Params, &p) != nil {
 			return

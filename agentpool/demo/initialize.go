@@ -35,7 +35,7 @@ func (a *agent) table() map[string]method {
 	return t
 }
 
-func (a *agent) initialize(m message) (any, func(), error) {
+func (a *agent) initialize(m message) (any, *session, error) {
 	p, err := decode[acp.InitializeRequest](m.Params)
 	if err != nil {
 		return nil, nil, err
@@ -115,7 +115,7 @@ func (a *agent) authMethods(c clientInfo) []acp.AuthMethod {
 	return methods
 }
 
-func (a *agent) authenticate(m message) (any, func(), error) {
+func (a *agent) authenticate(m message) (any, *session, error) {
 	p, err := decode[acp.AuthenticateRequest](m.Params)
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +127,7 @@ func (a *agent) authenticate(m message) (any, func(), error) {
 	return acp.AuthenticateResponse{}, nil, nil
 }
 
-func (a *agent) logout(message) (any, func(), error) {
+func (a *agent) logout(message) (any, *session, error) {
 	a.setLoggedIn(!a.cfg.Login)
 	return acp.LogoutResponse{}, nil, nil
 }

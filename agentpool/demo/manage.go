@@ -21,7 +21,7 @@ func (s *session) opened() opened {
 	return opened{SessionID: acp.SessionId(s.id), Modes: s.modes(), ConfigOptions: s.configOptions()}
 }
 
-func (a *agent) newSession(m message) (any, func(), error) {
+func (a *agent) newSession(m message) (any, *session, error) {
 	p, err := decode[acp.NewSessionRequest](m.Params)
 	if err != nil {
 		return nil, nil, err
@@ -46,10 +46,10 @@ func (a *agent) newSession(m message) (any, func(), error) {
 		s.end(errClosed)
 		return nil, nil, acp.NewInvalidParams(reason("session id is in use: " + id))
 	}
-	return s.opened(), s.announce, nil
+	return s.opened(), s, nil
 }
 
-func (a *agent) loadSession(m message) (any, func(), error) {
+func (a *agent) loadSession(m message) (any, *session, error) {
 	p, err := decode[acp.LoadSessionRequest](m.Params)
 	if err != nil {
 		return nil, nil, err
@@ -59,10 +59,10 @@ func (a *agent) loadSession(m message) (any, func(), error) {
 		return nil, nil, err
 	}
 	s.replay()
-	return acp.LoadSessionResponse{Modes: s.modes(), ConfigOptions: s.configOptions()}, s.announce, nil
+	return acp.LoadSessionResponse{Modes: s.modes(), ConfigOptions: s.configOptions()}, s, nil
 }
 
-func (a *agent) resumeSession(m message) (any, func(), error) {
+func (a *agent) resumeSession(m message) (any, *session, error) {
 	p, err := decode[acp.ResumeSessionRequest](m.Params)
 	if err != nil {
 		return nil, nil, err
@@ -71,7 +71,7 @@ func (a *agent) resumeSession(m message) (any, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return acp.ResumeSessionResponse{Modes: s.modes(), ConfigOptions: s.configOptions()}, s.announce, nil
+	return acp.ResumeSessionResponse{Modes: s.modes(), ConfigOptions: s.configOptions()}, s, nil
 }
 
 // reopen opens a stored session, or takes the one that is open already, unless a turn of it runs.
@@ -123,7 +123,7 @@ func (a *agent) fromStore(id, cwd string) (*session, error) {
 	return s, nil
 }
 
-func (a *agent) forkSession(m message) (any, func(), error) {
+func (a *agent) forkSession(m message) (any, *session, error) {
 	p, err := decode[acp.UnstableForkSessionRequest](m.Params)
 	if err != nil {
 		return nil, nil, err
@@ -159,10 +159,10 @@ func (a *agent) forkSession(m message) (any, func(), error) {
 		}
 	}
 	a.register(s) // a fresh id is not taken
-	return s.opened(), s.announce, nil
+	return s.opened(), s, nil
 }
 
-func (a *agent) closeSession(m message) (any, func(), error) {
+func (a *agent) closeSession(m message) (any, *session, error) {
 	p, err := decode[acp.CloseSessionRequest](m.Params)
 	if err != nil {
 		return nil, nil, err
@@ -173,7 +173,7 @@ func (a *agent) closeSession(m message) (any, func(), error) {
 	return acp.CloseSessionResponse{}, nil, nil
 }
 
-func (a *agent) deleteSession(m message) (any, func(), error) {
+func (a *agent) deleteSession(m message) (any, *session, error) {
 	p, err := decode[acp.UnstableDeleteSessionRequest](m.Params)
 	if err != nil {
 		return nil, nil, err
@@ -191,7 +191,7 @@ func (a *agent) deleteSession(m message) (any, func(), error) {
 	return acp.UnstableDeleteSessionResponse{}, nil, nil
 }
 
-func (a *agent) listSessions(m message) (any, func(), error) {
+func (a *agent) listSessions(m message) (any, *session, error) {
 	p, err := decode[acp.ListSessionsRequest](m.Params)
 	if err != nil {
 		return nil, nil, err

@@ -68,7 +68,7 @@ func selectOption(id acp.SessionConfigId, name string, category *acp.SessionConf
 	}}
 }
 
-func (a *agent) setMode(m message) (any, func(), error) {
+func (a *agent) setMode(m message) (any, *session, error) {
 	p, err := decode[acp.SetSessionModeRequest](m.Params)
 	if err != nil {
 		return nil, nil, err
@@ -97,7 +97,7 @@ func (s *session) setMode(id acp.SessionModeId) bool {
 	return false
 }
 
-func (a *agent) setConfigOption(m message) (any, func(), error) {
+func (a *agent) setConfigOption(m message) (any, *session, error) {
 	p, err := decode[acp.SetSessionConfigOptionRequest](m.Params)
 	if err != nil {
 		return nil, nil, err

@@ -110,7 +110,7 @@ func (c *conn) call(ctx context.Context, method string, params, result any) erro
 		delete(c.waiting, id)
 		c.mu.Unlock()
 		if open {
-			c.notify("$/cancel_request", map[string]json.RawMessage{"requestId": json.RawMessage(id)})
+			c.notify(methodCancelRequest, map[string]json.RawMessage{"requestId": json.RawMessage(id)})
 		}
 		return context.Cause(ctx)
 	}

@@ -12,7 +12,8 @@ import (
 // parser reads a script line by line. All mistakes are reported at once.
 type parser struct {
 	lines []string
-	at    int // index of the line that is read
+	at    int  // index of the line that is read
+	began bool // a step was read
 	out   *script
 	errs  []error
 }
@@ -52,9 +53,10 @@ func (p *parser) block(top bool) []step {
 			}
 			return steps
 		}
-		if p.topLevel(word, rest, line, top && len(steps) == 0, top) {
+		if p.topLevel(word, rest, line, top) {
 			continue
 		}
+		p.began = true
 		run, err := p.step(word, rest)
 		if err != nil {
 			p.fail(line, "%s: %w", word, err)
@@ -69,10 +71,10 @@ func (p *parser) block(top bool) []step {
 }
 
 // topLevel reads what is no step: settings, which come first, and reactions. It reports whether the line was one.
-func (p *parser) topLevel(word, rest string, line int, first, top bool) bool {
+func (p *parser) topLevel(word, rest string, line int, top bool) bool {
 	switch word {
 	case "stdin", "ignore":
-		if !first {
+		if p.began {
 			p.fail(line, "%s: settings come before the first step", word)
 			return true
 		}

@@ -45,7 +45,7 @@ type turn struct {
 	after     []func()        // once the prompt was answered
 }
 
-func (a *agent) prompt(m message) (any, func(), error) {
+func (a *agent) prompt(m message) (any, *session, error) {
 	p, err := decode[acp.PromptRequest](m.Params)
 	if err != nil {
 		return nil, nil, err
@@ -110,14 +110,10 @@ func (t *turn) run() {
 	t.s.mu.Lock()
 	t.s.turn = nil // before the answer: the client may prompt again as soon as it has it
 	t.s.mu.Unlock()
-	if rpc != nil {
-		t.s.a.conn.fail(t.request, rpc)
-	} else {
-		in, out := t.s.tokens(), (t.out+3)/4
-		t.s.a.conn.result(t.request, acp.PromptResponse{
-			StopReason: stop, Usage: &acp.Usage{InputTokens: in, OutputTokens: out, TotalTokens: in + out},
-		})
-	}
+	in, out := t.s.tokens(), (t.out+3)/4
+	t.s.a.answer(t.request, acp.PromptResponse{
+		StopReason: stop, Usage: &acp.Usage{InputTokens: in, OutputTokens: out, TotalTokens: in + out},
+	}, rpc)
 	for _, fn := range t.after {
 		fn()
 	}
@@ -246,17 +242,18 @@ func sleep(ctx context.Context, d time.Duration) error {
 // words cuts text behind the white space that follows a word: joined again they are the text.
 func words(text string) []string {
 	var out []string
-	begin, space := 0, false
+	begin, inWord, behind := 0, false, false
 	for i, r := range text {
-		if unicode.IsSpace(r) {
-			space = true
-			continue
-		}
-		if space && i > begin {
+		switch {
+		case unicode.IsSpace(r):
+			behind = inWord || behind
+			inWord = false
+		case behind:
 			out = append(out, text[begin:i])
-			begin = i
+			begin, inWord, behind = i, true, false
+		default:
+			inWord = true
 		}
-		space = false
 	}
 	if begin < len(text) {
 		out = append(out, text[begin:])
