@@ -60,6 +60,7 @@ func (m *Manager) made(s *session, proc Agent, r Reply) error {
 	if err := m.addSession(s); err != nil {
 		return err
 	}
+	m.keep(s)
 	if err := proc.Bind(id, s); err != nil {
 		m.removeSession(s)
 		return err
@@ -109,7 +110,12 @@ func (m *Manager) discardLate(ctx context.Context, proc Agent, s *session, late 
 	}
 }
 
-// acquire returns the session of k: the one we hold, or else opened at the agent, once, however many ask at the same time
+// hold returns the session of k if we hold it or the store has it, else nil.
+func (m *Manager) hold(ctx context.Context, k viewKey) (*session, error) {
+	return m.acquire(ctx, k, nil, "")
+}
+
+// acquire returns the session of k: the one we hold, or the one the store has, or else opened at the agent, once, however many ask at the same time
 // (rule V2).
 func (m *Manager) acquire(ctx context.Context, k viewKey, f *wire.Frame, cwd string) (*session, error) {
 	for {
@@ -132,7 +138,10 @@ func (m *Manager) acquire(ctx context.Context, k viewKey, f *wire.Frame, cwd str
 			o = &opening{done: make(chan struct{})}
 			m.opening[k] = o
 			m.mu.Unlock()
-			o.session, o.err = m.openAtAgent(ctx, k, f, cwd)
+			o.session, o.err = m.restoreSession(ctx, k)
+			if o.session == nil && o.err == nil && f != nil {
+				o.session, o.err = m.openAtAgent(ctx, k, f, cwd)
+			}
 			o.gaveUp = ctx.Err() != nil
 			m.mu.Lock()
 			delete(m.opening, k)
@@ -145,7 +154,7 @@ func (m *Manager) acquire(ctx context.Context, k viewKey, f *wire.Frame, cwd str
 		case <-ctx.Done():
 			return nil, callEnded(ctx)
 		case <-o.done:
-			if o.err != nil && !o.gaveUp {
+			if (o.err != nil && !o.gaveUp) || (f == nil && o.session == nil) {
 				return nil, o.err
 			}
 			// It is open, or whoever was opening it went away: look again.
@@ -198,7 +207,16 @@ func (m *Manager) openAtAgent(ctx context.Context, k viewKey, f *wire.Frame, cwd
 		m.closeAtAgent(ctx, proc, k.handle, false)
 		return nil, err
 	}
+	m.keep(s)
 	return s, nil
+}
+
+// keep stores a new session and what happens in it from now on.
+func (m *Manager) keep(s *session) {
+	m.keeper.follow(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.save()
 }
 
 // believable reports whether a session that loaded without any history exists: we know it, or the agent lists it.

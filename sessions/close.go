@@ -151,11 +151,14 @@ func (m *Manager) stopTurn(ctx context.Context, v *View) {
 // end closes a view for good. Its session is closed at the agent and kept, or forgotten and deleted at the agent if remove
 // is set (rule L3: an empty session that we made).
 func (m *Manager) end(ctx context.Context, v *View, remove bool) {
-	if !v.shut() {
+	if !v.shut(errSessionClosed()) {
 		return
 	}
 	m.markClosed(v)
 	m.remove(v)
+	v.mu.Lock()
+	v.unsave()
+	v.mu.Unlock()
 	v.mu.Lock()
 	s := v.session
 	s.park()
@@ -197,9 +200,17 @@ func (s *session) end() Agent {
 	return p
 }
 
+func errSessionClosed() *Error {
+	return &Error{Code: CodeCancelled, Reason: "session_closed", Message: "The session was closed", Hint: "load it again to go on"}
+}
+
+func errStopped() *Error {
+	return &Error{Code: CodeInternal, Reason: "gateway_stopped", Message: "The gateway stopped before the turn ended", Hint: "reconnect; what was said is kept"}
+}
+
 // shut marks the view closed. What waits is answered; attachments read the last events at their own pace. False: it was
 // closed before.
-func (v *View) shut() bool {
+func (v *View) shut(why *Error) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
@@ -214,7 +225,7 @@ func (v *View) shut() bool {
 	for _, id := range append([]int64(nil), v.reqOrder...) {
 		v.answerCancelled(v.requests[id], "")
 	}
-	gone := (&Error{Code: CodeCancelled, Reason: "session_closed", Message: "The session was closed", Hint: "load it again to go on"}).Object()
+	gone := why.Object()
 	q := v.queue
 	v.queue = nil
 	for _, t := range q {

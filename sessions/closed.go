@@ -49,20 +49,29 @@ func (m *Manager) markID(k viewKey) {
 	if len(m.ended) < maxClosed {
 		m.ended[k] = closedMark{now}
 	}
+	m.keeper.put(k.principal, []Write{{Key: recordKey("closed", k.agent, k.handle), Value: []byte("{}"), TTL: closedFor}})
 }
 
 // reopenClosed takes a session out of the closed-set: somebody asked for it.
 func (m *Manager) reopenClosed(s *session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.ended, s.key())
+	k := s.key()
+	if _, ok := m.ended[k]; ok || m.keeper != nil {
+		delete(m.ended, k)
+		m.keeper.put(k.principal, []Write{{Key: recordKey("closed", k.agent, k.handle), Delete: true}})
+	}
 }
 
-func (m *Manager) wasClosed(k viewKey) bool {
+func (m *Manager) wasClosed(ctx context.Context, k viewKey) bool {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	mark, ok := m.ended[k]
-	return ok && time.Since(mark.at) <= closedFor
+	m.mu.Unlock()
+	if ok || m.keeper == nil {
+		return ok && time.Since(mark.at) <= closedFor
+	}
+	recs, err := m.keeper.store.Read(ctx, k.principal, recordKey("closed", k.agent, k.handle))
+	return err != nil || recs[0].Version > 0 // in doubt a fresh session is made
 }
 
 // adoptLatest serves a session/new that asks to go on where the directory was left (rule V14): the session of cwd with the
@@ -139,7 +148,7 @@ func (m *Manager) adoptable(ctx context.Context, c Client, cwd string) (Row, boo
 				continue
 			}
 		}
-		return r, !m.wasClosed(k)
+		return r, !m.wasClosed(ctx, k)
 	}
 	return Row{}, false
 }

@@ -27,6 +27,9 @@ type Config struct {
 	// Roots are the directories in which sessions may work: absolute, existing. Required. The first is the default.
 	Roots []string
 
+	// Store keeps sessions, views and journals over a restart. Nil: nothing outlives the Manager.
+	Store Store
+
 	Journal       journal.Limits
 	JournalMemory int64 // bytes of all journals together, default 2 GiB
 

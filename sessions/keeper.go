@@ -233,8 +233,10 @@ func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]struct{}) e
 	for s := range dirty {
 		events, err := k.events(ctx, s)
 		if err != nil {
-			failed = err
-			k.again(map[*session]struct{}{s: {}})
+			if !k.giveUp(s, err) {
+				failed = err
+				k.again(map[*session]struct{}{s: {}})
+			}
 			continue
 		}
 		if len(events) > 0 {
@@ -253,11 +255,7 @@ func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]struct{}) e
 			if s.journal.Head().Seq > last {
 				k.mark(s, true)
 			}
-		case errors.Is(err, ErrFenced), errors.Is(err, ErrGap), errors.Is(err, ErrNoJournal), errors.Is(err, ErrInvalid):
-			// Somebody else owns the journal, or it is not what we left: nothing that we append will ever fit.
-			k.log.Error("journal can no longer be stored", "session", s.bound.Load().id, "err", err)
-			s.journal.Persist(nil)
-			s.journal.Failed(err)
+		case k.giveUp(s, err):
 		default:
 			failed = err
 			k.again(map[*session]struct{}{s: {}})
@@ -266,31 +264,46 @@ func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]struct{}) e
 	return failed
 }
 
+// giveUp reports whether err means that nothing of s will ever be stored again: another owner has its journal, or the
+// journal is not what we left. Then the session goes on unstored.
+func (k *keeper) giveUp(s *session, err error) bool {
+	if !errors.Is(err, ErrFenced) && !errors.Is(err, ErrGap) && !errors.Is(err, ErrNoJournal) && !errors.Is(err, ErrInvalid) {
+		return false
+	}
+	k.log.Error("journal can no longer be stored", "session", s.bound.Load().id, "err", err)
+	s.journal.Persist(nil)
+	s.journal.Failed(err)
+	return true
+}
+
+// errHole says that events were trimmed away while the store was unavailable: what is stored ends before a hole.
+var errHole = fmt.Errorf("%w: events were lost while the store was unavailable", ErrGap)
+
 // events returns what is to be stored of s, opening its journal in the store first.
 func (k *keeper) events(ctx context.Context, s *session) ([]journal.Event, error) {
 	events, gap := s.journal.Unstored(keepRun)
-	if len(events) == 0 {
+	switch {
+	case gap:
+		return nil, errHole
+	case len(events) == 0:
 		return nil, nil
+	case s.stored:
+		return events, nil
 	}
-	if gap {
-		// Trimmed away while the store was unavailable: what is stored ends before a hole. The journal starts anew.
+	info, err := k.store.OpenJournal(ctx, s.principal, s.journalName(), s.fence, s.journal.Epoch())
+	if err != nil {
+		return nil, err
+	}
+	if info.Next != events[0].Seq {
+		// A journal of an earlier session of this id, which was deleted at the agent behind our back.
 		if err := k.store.DeleteJournal(ctx, s.principal, s.journalName()); err != nil {
 			return nil, err
 		}
-		s.stored = false
-	}
-	if !s.stored {
-		info, err := k.store.OpenJournal(ctx, s.principal, s.journalName(), s.fence, s.journal.Epoch())
-		if err != nil {
+		if _, err := k.store.OpenJournal(ctx, s.principal, s.journalName(), s.fence, s.journal.Epoch()); err != nil {
 			return nil, err
 		}
-		if info.Next != events[0].Seq {
-			if err := k.store.SkipJournal(ctx, s.principal, s.journalName(), s.fence, events[0].Seq); err != nil {
-				return nil, err
-			}
-		}
-		s.stored = true
 	}
+	s.stored = true
 	return events, nil
 }
 
@@ -329,3 +342,30 @@ func (k *keeper) down() error {
 		Hint: "try again in a moment; the operator sees the cause in the log and at /readyz",
 	}
 }
+
+// closeStored stores what is left of the sessions and closes their journals cleanly, so that cursors into them stay valid.
+func (m *Manager) closeStored(held map[viewKey]*session) {
+	if m.keeper == nil {
+		return
+	}
+	for _, s := range held {
+		s.mu.Lock()
+		s.save()
+		s.mu.Unlock()
+	}
+	m.stopKeeper()
+	<-m.keeper.done
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, s := range held {
+		if !s.stored {
+			continue
+		}
+		if err := m.keeper.store.CloseJournal(ctx, s.principal, s.journalName(), s.fence); err != nil {
+			m.log.Warn("journal could not be closed", "session", s.bound.Load().id, "err", err)
+		}
+	}
+}
+
+// Ready returns why the manager cannot take new prompts, nil when it can.
+func (m *Manager) Ready() error { return m.keeper.down() }

@@ -1,6 +1,8 @@
 package sessions
 
 import (
+	"context"
+	"encoding/json"
 	"sort"
 	"strings"
 	"sync"
@@ -10,6 +12,10 @@ import (
 // known holds what passed through the gateway about sessions: rows for agents that cannot list, proof that a session
 // exists, and the sessions that were deleted where the agent cannot delete.
 type known struct {
+	keeper *keeper
+	load   sync.Mutex // before mu
+	loaded map[viewKey]bool
+
 	mu   sync.Mutex
 	rows map[viewKey]*Row
 	gone map[viewKey]bool
@@ -30,7 +36,9 @@ const (
 	maxTitle = 80   // of a title made from the first prompt, in bytes
 )
 
-func newKnown() *known { return &known{rows: map[viewKey]*Row{}, gone: map[viewKey]bool{}} }
+func newKnown() *known {
+	return &known{loaded: map[viewKey]bool{}, rows: map[viewKey]*Row{}, gone: map[viewKey]bool{}}
+}
 
 func keyOf(v *session) viewKey { return viewKey{v.principal, v.agentName, v.bound.Load().id} }
 
@@ -52,6 +60,12 @@ func (k *known) prompted(v *session, text string) {
 		k.rows[key] = r
 	}
 	r.stamp()
+	k.save(v, r)
+}
+
+// save stores the row of s. Under mu.
+func (k *known) save(s *session, r *Row) {
+	s.m.keeper.put(s.principal, nil, IndexWrite{Index: "rows/" + s.agentName, Member: r.SessionID, Score: r.at.UnixMilli(), Value: mustJSON(r)})
 }
 
 func (r *Row) stamp() {
@@ -64,6 +78,7 @@ func (k *known) touch(v *session) {
 	defer k.mu.Unlock()
 	if r := k.rows[keyOf(v)]; r != nil {
 		r.stamp()
+		k.save(v, r)
 	}
 }
 
@@ -72,6 +87,7 @@ func (k *known) title(v *session, title string) {
 	defer k.mu.Unlock()
 	if r := k.rows[keyOf(v)]; r != nil && title != "" {
 		r.Title = clip(title, 4*maxTitle)
+		k.save(v, r)
 	}
 }
 
@@ -97,6 +113,9 @@ func (k *known) drop(principal, agent, id string) {
 	key := viewKey{principal, agent, id}
 	delete(k.rows, key)
 	k.gone[key] = true
+	k.keeper.put(principal, nil,
+		IndexWrite{Index: "rows/" + agent, Member: id, Remove: true},
+		IndexWrite{Index: "gone/" + agent, Member: id, Score: time.Now().UnixMilli()})
 }
 
 func (k *known) hidden(principal, agent, id string) bool {
@@ -133,4 +152,50 @@ func (k *known) evict() {
 		}
 	}
 	delete(k.rows, oldest)
+}
+
+// recall reads what the store has of an agent, once.
+func (k *known) recall(ctx context.Context, principal, agent string) error {
+	if k.keeper == nil {
+		return nil
+	}
+	k.load.Lock()
+	defer k.load.Unlock()
+	of := viewKey{principal, agent, ""}
+	if k.loaded[of] {
+		return nil
+	}
+	for _, index := range []string{"gone/", "rows/"} {
+		var after *IndexRow
+		for n := 0; n < maxKnown; {
+			rows, err := k.keeper.store.Scan(ctx, principal, index+agent, Query{After: after, Limit: MaxScanRows})
+			if err != nil {
+				return err
+			}
+			for _, row := range rows {
+				k.take(viewKey{principal, agent, row.Member}, index, row)
+			}
+			if n += len(rows); len(rows) < MaxScanRows {
+				break
+			}
+			after = &rows[len(rows)-1]
+		}
+	}
+	k.loaded[of] = true
+	return nil
+}
+
+func (k *known) take(key viewKey, index string, row IndexRow) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if index == "gone/" {
+		k.gone[key] = true
+		return
+	}
+	var r Row
+	if k.rows[key] != nil || json.Unmarshal(row.Value, &r) != nil {
+		return
+	}
+	r.at = time.UnixMilli(row.Score)
+	k.rows[key] = &r
 }

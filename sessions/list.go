@@ -33,6 +33,9 @@ func (m *Manager) ListSessions(ctx context.Context, c Client, f *wire.Frame) ([]
 	if err != nil {
 		return nil, err
 	}
+	if err := m.known.recall(ctx, c.Principal(), c.Agent()); err != nil {
+		return nil, err
+	}
 	if !info.List {
 		cwd := ""
 		if p.Cwd != nil {
@@ -75,6 +78,9 @@ func (m *Manager) withoutHidden(c Client, raw []byte) []byte {
 func (m *Manager) rows(ctx context.Context, c Client, cwd string) ([]Row, error) {
 	info, err := m.cfg.Agents.Describe(ctx, c.Principal(), c.Agent())
 	if err != nil {
+		return nil, err
+	}
+	if err := m.known.recall(ctx, c.Principal(), c.Agent()); err != nil {
 		return nil, err
 	}
 	own := m.known.list(c.Principal(), c.Agent(), cwd)

@@ -23,11 +23,15 @@ type Manager struct {
 	roots  []string // resolved
 	budget *journal.Budget
 	known  *known
+	keeper *keeper // nil without a store
+	node   string
 
 	nextRequest atomic.Int64
 	lastEpoch   atomic.Int64
 	requests    sync.Map // int64 -> *View: open requests of agents
 	draining    atomic.Bool
+
+	stopKeeper context.CancelFunc
 
 	ctx    context.Context // ends with the manager
 	cancel context.CancelFunc
@@ -76,6 +80,13 @@ func NewManager(cfg Config) (*Manager, error) {
 		m.roots = append(m.roots, real)
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
+	if cfg.Store != nil {
+		m.keeper = newKeeper(cfg.Store, m.log)
+		m.known.keeper = m.keeper
+		ctx, stop := context.WithCancel(context.Background())
+		m.stopKeeper = stop
+		go m.keeper.run(ctx)
+	}
 	return m, nil
 }
 
@@ -129,9 +140,11 @@ func (m *Manager) alias(v *View, handle string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := viewKey{v.principal, v.agentName, handle}
-	if m.views[k] == nil {
-		m.aliases[k] = v
+	if m.views[k] != nil || m.aliases[k] == v {
+		return
 	}
+	m.aliases[k] = v
+	m.keeper.put(v.principal, []Write{{Key: recordKey("alias", v.agentName, handle), Value: []byte(v.handle)}})
 }
 
 // dropAlias forgets handle as an alias of v, or all of v's with "".
@@ -141,6 +154,7 @@ func (m *Manager) dropAlias(v *View, handle string) {
 	for k, x := range m.aliases {
 		if x == v && (handle == "" || k.handle == handle) {
 			delete(m.aliases, k)
+			m.keeper.put(v.principal, []Write{{Key: recordKey("alias", v.agentName, k.handle), Delete: true}})
 		}
 	}
 }
@@ -246,6 +260,7 @@ func (m *Manager) remove(v *View) {
 	for a, x := range m.aliases {
 		if x == v {
 			delete(m.aliases, a)
+			m.keeper.put(v.principal, []Write{{Key: recordKey("alias", v.agentName, a.handle), Delete: true}})
 		}
 	}
 	if m.perUser[k.principal]--; m.perUser[k.principal] == 0 {
@@ -372,7 +387,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Unlock()
 	m.cancel()
 	for _, v := range views {
-		v.shut()
+		v.shut(errStopped())
 	}
 	for _, s := range held {
 		if p := s.end(); p != nil {
@@ -380,7 +395,11 @@ func (m *Manager) Close(ctx context.Context) error {
 		}
 	}
 	done := make(chan struct{})
-	go func() { m.wg.Wait(); close(done) }()
+	go func() {
+		defer close(done)
+		m.wg.Wait()
+		m.closeStored(held)
+	}()
 	select {
 	case <-done:
 		return nil

@@ -115,6 +115,7 @@ func (m *Manager) viewOn(s *session) (*View, error) {
 	}
 	s.take(v)
 	v.touch()
+	v.save()
 	return v, nil
 }
 
@@ -130,6 +131,21 @@ func errInUse(v *View) *Error {
 func (m *Manager) openExisting(ctx context.Context, c Client, f *wire.Frame, p openParams, cwd string, load bool) (*Attachment, error) {
 	for {
 		v, drifted := m.resolve(c, p.SessionID)
+		if v == nil {
+			stored, err := m.restoreView(ctx, c, p.SessionID)
+			if err != nil {
+				return nil, err
+			}
+			if stored != nil {
+				continue
+			}
+		}
+		if after := p.Meta.Gate.After; after != nil && after.Session != "" {
+			// A cursor into a session that the view has left: its journal must be at hand.
+			if _, err := m.hold(ctx, sessKey(c, after.Session)); err != nil {
+				return nil, err
+			}
+		}
 		switch {
 		case v == nil:
 			s, err := m.acquire(ctx, sessKey(c, p.SessionID), f, cwd)
@@ -264,14 +280,18 @@ func (v *View) catchUp(c Client, f *wire.Frame, handle string, after cursorData)
 func (v *View) catchUpFrom(c Client, handle string, after cursorData, from journal.Cursor, id []byte) *Attachment {
 	for i := len(v.trail) - 1; i >= 0; i-- {
 		t := v.trail[i]
-		if t.sess.bound.Load().id != after.Session || t.until.Epoch != from.Epoch || from.Seq > t.until.Seq {
+		if t.Session != after.Session || t.Epoch != from.Epoch || from.Seq > t.Seq {
 			continue
 		}
-		a, err := v.attachTo(c, handle, t.sess, from)
+		s := v.m.session(viewKey{v.principal, v.agentName, t.Session})
+		if s == nil {
+			return nil
+		}
+		a, err := v.attachTo(c, handle, s, from)
 		if err != nil {
 			return nil
 		}
-		a.stages[0].until.Store(t.until.Seq)
+		a.stages[0].until.Store(t.Seq)
 		a.anchorAt(from.Seq, waiter{a, id}, reply{result: v.joinResult(), meta: v.openedMeta(from, "")})
 		v.follow(a)
 		return a

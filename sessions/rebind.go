@@ -87,10 +87,13 @@ func (v *View) moveTo(s *session, mv *move) {
 	s.take(v)
 	old.park()
 	v.m.dropAlias(v, old.bound.Load().id)
-	if v.trail = append(v.trail, left{old, old.journal.Head()}); len(v.trail) > maxTrail {
-		v.trail = append([]left(nil), v.trail[1:]...)
+	at := old.journal.Head()
+	if v.trail = append(v.trail, cursorData{old.bound.Load().id, at.Epoch, at.Seq}); len(v.trail) > maxTrail {
+		v.trail = append([]cursorData(nil), v.trail[1:]...)
 	}
+	v.unbind(old.bound.Load().id)
 	v.session = s
+	v.save()
 	entries := 0
 	for a := range v.atts {
 		entries = v.follow(a)

@@ -152,6 +152,12 @@ func (m *Manager) renew(ctx context.Context, s *session, proc Agent) callResult 
 		if err := m.addSession(s); err != nil {
 			return err
 		}
+		m.keep(s)
+		s.mu.Lock()
+		if s.view != nil {
+			s.view.save()
+		}
+		s.mu.Unlock()
 		return proc.Bind(id, s)
 	})
 }

@@ -33,6 +33,8 @@ type session struct {
 	asleep     chan struct{}              // closed when the agent has closed the session that went to sleep
 	parked     *time.Timer                // puts it to sleep when no view comes back
 	listed     string                     // title in the agent's list, when nothing better is known
+	fence      uint64                     // under which its journal is written
+	stored     bool                       // its journal is open in the store; the keeper's
 	noHistory  bool                       // the agent could only resume it: what was said before is not known
 	muted      bool                       // messages that the agent replays while it is woken are not events
 	prompted   bool                       // a prompt was ever sent, so that the agent has something to load
@@ -53,7 +55,7 @@ type binding struct {
 
 func (m *Manager) newSession(principal, agent, cwd string) *session {
 	return &session{
-		m: m, mu: m.lockOf(principal), principal: principal, agentName: agent, cwd: cwd,
+		m: m, mu: m.lockOf(principal), principal: principal, agentName: agent, cwd: cwd, fence: 1,
 		journal: journal.New(m.epoch(), m.cfg.Journal, m.budget),
 	}
 }

@@ -97,6 +97,9 @@ func (v *View) prompt(a *Attachment, f *wire.Frame) error {
 			return nil
 		}
 	}
+	if err := v.m.keeper.down(); err != nil {
+		return err
+	}
 	if v.m.draining.Load() {
 		return &Error{Code: CodeInternal, Reason: "draining", Message: "The gateway is shutting down", Hint: "reconnect and send the prompt again"}
 	}
@@ -160,6 +163,26 @@ func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 	}
 	v.stateChanged()
 	v.m.known.prompted(v.session, t.text)
+	v.saveKey(t)
+	// What is asked is stored before the agent hears of it: the same key never runs twice (rule V16).
+	stored := func(err error) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		switch {
+		case v.turn != t:
+		case err != nil:
+			v.endTurn(t, nil, AsError(v.m.keeper.down()).Object())
+		default:
+			v.goOn(t)
+		}
+	}
+	if !v.journal.AfterStored(t.first+uint64(len(blocks))-1, stored) {
+		v.goOn(t)
+	}
+}
+
+// goOn hands the running turn's prompt to the agent, waking it first if it sleeps. Under mu.
+func (v *View) goOn(t *turn) {
 	if v.proc == nil {
 		v.wake()
 		return
@@ -173,7 +196,11 @@ func (v *View) send(t *turn) {
 	if len(v.prefix) > 0 {
 		edits = append(edits, prefixEdit(f, v.prefix))
 	}
+	first := !v.prompted
 	v.prompted = true
+	if first {
+		v.session.save()
+	}
 	call, err := v.proc.Request(f, edits, func(r Reply) { v.turnDone(t, r) })
 	if err != nil {
 		v.endTurn(t, nil, AsError(err).Object())
@@ -247,8 +274,10 @@ func (v *View) endTurn(t *turn, result, errObj []byte) {
 	t.waiters = nil
 	v.journal.Append(journal.TurnEnd, t.ended, mustJSON(turnEndData{Turn: t.id, Key: t.key, Result: result, Error: errObj}))
 	v.touch()
+	v.saveKey(t)
 	if !t.slash {
 		v.m.known.touch(v.session)
+		v.session.save()
 	}
 	if v.turn == nil && len(v.queue) > 0 && !v.closed {
 		next := v.queue[0]

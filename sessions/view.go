@@ -38,19 +38,14 @@ type View struct {
 	calls    map[callKey]CallID
 	onWake   []func(error) // under mu, with the outcome of waking
 	requests map[int64]*agentRequest
-	reqOrder []int64 // ids of open requests in the order in which they came
-	trail    []left  // sessions that it has left, for cursors into them
+	reqOrder []int64      // ids of open requests in the order in which they came
+	trail    []cursorData // sessions that it has left and where, for cursors into them
+	fence    uint64       // of its ownership; grows with every restart of the owner
 	replays  map[replayKey]int
 
 	lastActive time.Time
 	idle       *time.Timer
 	alone      *time.Timer // runs the request policy while nobody is attached
-}
-
-// left is a session that the view has looked at up to a cursor.
-type left struct {
-	sess  *session
-	until journal.Cursor
 }
 
 const maxTrail = 16

@@ -1,0 +1,290 @@
+package sessions
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/acpgate/acpgate/sessions/journal"
+)
+
+// What the store keeps beside journals, by principal. Keys and names carry the agent, because session ids are its own.
+//
+//	session/<agent>/<id>   sessionRecord
+//	view/<agent>/<handle>  viewRecord
+//	bound/<agent>/<id>     handle of the view that is bound to the session (rule V2)
+//	alias/<agent>/<id>     handle of the view that has id as a further handle (rule V5)
+//	closed/<agent>/<id>    closed on purpose, for a day (rule V14)
+//	index rows/<agent>     Row by last activity
+//	index gone/<agent>     sessions that were deleted (rule V13)
+//	index keys/<agent>/<handle>  keyRecord by time (rule V16)
+
+type sessionRecord struct {
+	Cwd       string                     `json:"cwd"`
+	Open      json.RawMessage            `json:"open"`
+	Opened    map[string]json.RawMessage `json:"opened,omitempty"`
+	Prompted  bool                       `json:"prompted"`
+	NoHistory bool                       `json:"noHistory,omitempty"`
+	Title     string                     `json:"title,omitempty"`
+	Mode      string                     `json:"mode,omitempty"`
+	Values    map[string]string          `json:"values,omitempty"` // snapshot lines by kind
+	Prefix    []json.RawMessage          `json:"prefix,omitempty"`
+	Fence     uint64                     `json:"fence"`
+}
+
+type viewRecord struct {
+	Handle  string       `json:"handle"`
+	Home    string       `json:"home"`
+	Binding string       `json:"binding"`
+	Created int64        `json:"created"`
+	Trail   []cursorData `json:"trail,omitempty"`
+	Owner   string       `json:"owner"`
+	Fence   uint64       `json:"fence"`
+}
+
+type keyRecord struct {
+	Hash   []byte          `json:"hash"`
+	Turn   string          `json:"turn"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  json.RawMessage `json:"error,omitempty"`
+}
+
+// maxValueLine bounds a snapshot line that is stored. Longer ones, lists of commands, come again from the agent.
+const maxValueLine = 16 << 10
+
+func (s *session) journalName() string { return s.agentName + "/" + s.bound.Load().id }
+
+func recordKey(kind, agent, id string) string { return kind + "/" + agent + "/" + id }
+
+// save stores the session's record. Under mu.
+func (s *session) save() {
+	k := s.m.keeper
+	if k == nil {
+		return
+	}
+	r := sessionRecord{
+		Cwd: s.cwd, Open: s.openParams, Opened: s.opened, Prompted: s.prompted, NoHistory: s.noHistory,
+		Title: s.snap.title, Mode: s.snap.mode, Prefix: s.prefix, Fence: s.fence,
+	}
+	for kind, line := range s.snap.lines {
+		if len(line) <= maxValueLine {
+			if r.Values == nil {
+				r.Values = map[string]string{}
+			}
+			r.Values[kind] = string(line)
+		}
+	}
+	k.put(s.principal, []Write{{Key: recordKey("session", s.agentName, s.bound.Load().id), Value: mustJSON(r)}})
+}
+
+// save stores the view's record and its binding. Under mu.
+func (v *View) save() {
+	k := v.m.keeper
+	if k == nil {
+		return
+	}
+	id := v.bound.Load().id
+	r := viewRecord{Handle: v.handle, Home: v.home, Binding: id, Created: v.created.UnixMilli(), Trail: v.trail, Owner: v.m.node, Fence: v.fence}
+	k.put(v.principal, []Write{
+		{Key: recordKey("view", v.agentName, v.handle), Value: mustJSON(r)},
+		{Key: recordKey("bound", v.agentName, id), Value: []byte(v.handle)},
+	})
+}
+
+// unbind takes back that the view is bound to a session. Under mu.
+func (v *View) unbind(id string) {
+	v.m.keeper.put(v.principal, []Write{{Key: recordKey("bound", v.agentName, id), Delete: true}})
+}
+
+// unsave removes the view's record. Under mu.
+func (v *View) unsave() {
+	v.m.keeper.put(v.principal, []Write{
+		{Key: recordKey("view", v.agentName, v.handle), Delete: true},
+		{Key: recordKey("bound", v.agentName, v.bound.Load().id), Delete: true},
+	})
+}
+
+// saveKey stores the state of a keyed prompt. Under mu.
+func (v *View) saveKey(t *turn) {
+	if t.key == "" {
+		return
+	}
+	r := keyRecord{Hash: t.hash[:], Turn: t.id, Result: t.result, Error: t.errObj}
+	v.m.keeper.put(v.principal, nil, IndexWrite{Index: v.keysIndex(), Member: t.key, Score: time.Now().UnixMilli(), Value: mustJSON(r)})
+}
+
+func (v *View) keysIndex() string { return recordKey("keys", v.agentName, v.handle) }
+
+// restoreSession brings back a session that the store has, asleep, with its journal. Nil: the store has none.
+func (m *Manager) restoreSession(ctx context.Context, k viewKey) (*session, error) {
+	if m.keeper == nil {
+		return nil, nil
+	}
+	store := m.keeper.store
+	recs, err := store.Read(ctx, k.principal, recordKey("session", k.agent, k.handle))
+	if err != nil {
+		return nil, err
+	}
+	var r sessionRecord
+	if recs[0].Version == 0 || json.Unmarshal(recs[0].Value, &r) != nil {
+		return nil, nil
+	}
+	s := m.newSession(k.principal, k.agent, r.Cwd)
+	s.name(k.handle)
+	s.fence = r.Fence + 1
+	info, err := store.OpenJournal(ctx, k.principal, s.journalName(), s.fence, s.journal.Epoch())
+	if err != nil {
+		return nil, err
+	}
+	events, err := readAll(ctx, store, k.principal, s.journalName(), info)
+	if err != nil {
+		return nil, err
+	}
+	s.journal.Close()
+	s.journal = journal.Restore(info.Epoch, info.Next, events, m.cfg.Journal, m.budget)
+	s.stored = true
+	s.openParams, s.opened, s.prompted, s.noHistory, s.prefix = r.Open, r.Opened, r.Prompted, r.NoHistory, r.Prefix
+	s.snap.mode, s.snap.title = r.Mode, r.Title
+	for kind, line := range r.Values {
+		if s.snap.lines == nil {
+			s.snap.lines = map[string][]byte{}
+		}
+		s.snap.lines[kind] = []byte(line)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := m.addSession(s); err != nil {
+		return nil, err
+	}
+	m.keeper.follow(s)
+	s.save()
+	return s, nil
+}
+
+func readAll(ctx context.Context, store Store, principal, name string, info JournalInfo) ([]journal.Event, error) {
+	var out []journal.Event
+	after := info.First - 1
+	for after+1 < info.Next {
+		part, err := store.ReadJournal(ctx, principal, name, after, 4<<20)
+		if err != nil {
+			return nil, err
+		}
+		if len(part) == 0 {
+			break
+		}
+		out = append(out, part...)
+		after = part[len(part)-1].Seq
+	}
+	return out, nil
+}
+
+// restoreView brings back the view that the store has for an id, by rule V4: bound to it, or with it as a handle. Nil:
+// there is none.
+func (m *Manager) restoreView(ctx context.Context, c Client, id string) (*View, error) {
+	if m.keeper == nil {
+		return nil, nil
+	}
+	store, agent := m.keeper.store, c.Agent()
+	recs, err := store.Read(ctx, c.Principal(), recordKey("bound", agent, id), recordKey("view", agent, id), recordKey("alias", agent, id))
+	if err != nil {
+		return nil, err
+	}
+	handle := id
+	switch {
+	case recs[0].Version > 0:
+		handle = string(recs[0].Value)
+	case recs[1].Version > 0:
+	case recs[2].Version > 0:
+		handle = string(recs[2].Value)
+	default:
+		return nil, nil
+	}
+	recs, err = store.Read(ctx, c.Principal(), recordKey("view", agent, handle))
+	if err != nil {
+		return nil, err
+	}
+	var r viewRecord
+	if recs[0].Version == 0 || json.Unmarshal(recs[0].Value, &r) != nil {
+		return nil, nil
+	}
+	s, err := m.hold(ctx, viewKey{c.Principal(), agent, r.Binding})
+	if err != nil || s == nil {
+		return nil, err
+	}
+	keys, err := m.storedKeys(ctx, c.Principal(), recordKey("keys", agent, handle))
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.view != nil {
+		return s.view, nil
+	}
+	v := m.newView(s)
+	v.handle, v.home, v.created, v.fence = r.Handle, r.Home, time.UnixMilli(r.Created), r.Fence+1
+	v.keys, v.trail = keys, r.Trail
+	for key := range keys {
+		v.keyOrder = append(v.keyOrder, key)
+	}
+	if err := m.add(v); err != nil {
+		return nil, err
+	}
+	s.take(v)
+	v.touch()
+	v.save()
+	v.endLostTurn()
+	return v, nil
+}
+
+// endLostTurn ends the turn that was running when the gateway ended without a word. Under mu.
+func (v *View) endLostTurn() {
+	open := ""
+	v.each(func(e journal.Event) bool {
+		switch e.Type {
+		case journal.Prompt:
+			var p journal.PromptData
+			if json.Unmarshal(e.Data, &p) == nil && p.View == "" {
+				open = p.Turn
+			}
+		case journal.TurnEnd:
+			open = ""
+		}
+		return true
+	})
+	if open == "" {
+		return
+	}
+	lost := errOwnerLost()
+	v.last = &turn{id: open, errObj: lost.Object(), ended: time.Now()}
+	v.journal.Append(journal.TurnEnd, time.Now(), mustJSON(turnEndData{Turn: open, Error: lost.Object()}))
+	v.notice(lost.Message + ".")
+}
+
+// storedKeys reads the prompt keys of a view. A turn without an outcome died with the gateway that ran it.
+func (m *Manager) storedKeys(ctx context.Context, principal, index string) (map[string]*turn, error) {
+	rows, err := m.keeper.store.Scan(ctx, principal, index, Query{Limit: min(m.cfg.KeysPerView, MaxScanRows)})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*turn{}
+	for _, row := range rows {
+		var r keyRecord
+		if json.Unmarshal(row.Value, &r) != nil {
+			continue
+		}
+		t := &turn{id: r.Turn, key: row.Member, result: r.Result, errObj: r.Error, ended: time.UnixMilli(row.Score)}
+		copy(t.hash[:], r.Hash)
+		if !t.done() {
+			t.errObj = errOwnerLost().Object()
+		}
+		out[row.Member] = t
+	}
+	return out, nil
+}
+
+func errOwnerLost() *Error {
+	return &Error{
+		Code: CodeInternal, Reason: "owner_lost", Message: "The gateway that ran this turn ended before the turn did",
+		Hint: "look at what the agent did before you send the prompt again, with a new key",
+	}
+}
