@@ -22,6 +22,7 @@ import (
 //	raw TEXT      a line as it is                  bytes TEXT    the same, one byte a write
 //	chunk TEXT    an agent_message_chunk           update SESSION  an update of another session
 //	stderr N      N bytes on stderr                fill N        a chunk of N bytes of text
+//	burst N       N updates of 200 bytes, in blocks
 //	blob N        N bytes without a line end       exit N        ends, with this status
 //	kill          ends by SIGKILL                  deaf          reads no more input
 //	echo          writes the next line that it reads as a chunk
@@ -197,6 +198,13 @@ func (a *agent) prompt(m message) {
 				}
 				n -= k
 			}
+		case "burst":
+			out := bufio.NewWriterSize(os.Stdout, 64<<10)
+			line := strings.Replace(chunkLine(session, ""), `"text":""`, `"text":"`+strings.Repeat("x", 200-len(chunkLine(session, "")))+`"`, 1) + "\n"
+			for range n {
+				io.WriteString(out, line)
+			}
+			out.Flush()
 		case "exit":
 			os.Exit(n)
 		case "kill":

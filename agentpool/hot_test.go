@@ -2,6 +2,7 @@ package agentpool
 
 import (
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,5 +95,22 @@ func BenchmarkRequest(b *testing.B) {
 		}
 		delete(p.calls, uint64(id))
 		p.in.pending = p.in.pending[:0]
+	}
+}
+
+// BenchmarkPipe is a real agent that writes updates of 200 bytes in blocks, up to the Sink.
+func BenchmarkPipe(b *testing.B) {
+	h := acquire(b, startPool(b, testConfig(b, fakeSpec("a"))), "a")
+	sink := &countingSink{}
+	if err := h.Bind("s", sink); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(200)
+	prompt(b, h, "s", "burst 1000")
+	sink.lines = 0
+	b.ResetTimer()
+	prompt(b, h, "s", "burst "+strconv.Itoa(b.N))
+	if sink.lines != b.N {
+		b.Errorf("%d lines of %d", sink.lines, b.N)
 	}
 }

@@ -10,6 +10,7 @@ import (
 )
 
 func TestCase16_EqualIDsOfTwoClients(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a")))
 	a, b := acquire(t, p, "a"), acquire(t, p, "a")
 	if a.Process() != b.Process() {
@@ -30,12 +31,14 @@ func TestCase16_EqualIDsOfTwoClients(t *testing.T) {
 
 // The codex agents write jsonrpc, result, id, in this order.
 func TestW4_ResponseKeyOrder(t *testing.T) {
+	t.Parallel()
 	h := acquire(t, startPool(t, testConfig(t, fakeSpec("a", "-codex-order"))), "a")
 	s, _ := open(t, h)
 	prompt(t, h, s)
 }
 
 func TestW4_UnknownResponsesAreDropped(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a")))
 	h := acquire(t, p, "a")
 	s, rec := open(t, h)
@@ -53,6 +56,7 @@ func TestW4_UnknownResponsesAreDropped(t *testing.T) {
 
 // Ids of agents count from 0, or are strings; the answer has the id as the agent wrote it.
 func TestW4_RequestIDsOfAgents(t *testing.T) {
+	t.Parallel()
 	for _, id := range []string{`0`, `"0"`, `7`, `"a\u0062"`, `-1`, `1e2`} {
 		t.Run(id, func(t *testing.T) {
 			p := startPool(t, testConfig(t, fakeSpec("a")))
@@ -83,6 +87,7 @@ func TestW4_RequestIDsOfAgents(t *testing.T) {
 }
 
 func TestW8_RequestsThatNobodyDecides(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ request, want string }{
 		"permission of an unknown session": {
 			`{"jsonrpc":"2.0","id":1,"method":"session/request_permission","params":{"sessionId":"nope"}}`,
@@ -122,6 +127,7 @@ func TestW8_RequestsThatNobodyDecides(t *testing.T) {
 
 // An elicitation may name the request that it is about instead of a session, and its completion names neither.
 func TestW8_ElicitationByRequest(t *testing.T) {
+	t.Parallel()
 	notified := make(chan string, 10)
 	cfg := testConfig(t, fakeSpec("a"))
 	cfg.OnNotification = func(principal, agent string, line []byte) { notified <- principal + " " + agent + " " + string(line) }
@@ -155,6 +161,7 @@ func TestW8_ElicitationByRequest(t *testing.T) {
 }
 
 func TestCase38_AgentWithdrawsItsRequest(t *testing.T) {
+	t.Parallel()
 	for _, member := range []string{"requestId", "id"} {
 		p := startPool(t, testConfig(t, fakeSpec("a")))
 		h := acquire(t, p, "a")
@@ -171,6 +178,7 @@ func TestCase38_AgentWithdrawsItsRequest(t *testing.T) {
 }
 
 func TestW4_CancelRequest(t *testing.T) {
+	t.Parallel()
 	h := acquire(t, startPool(t, testConfig(t, fakeSpec("a"))), "a")
 	s, rec := open(t, h)
 	ch, id := send(t, h, "session/prompt", promptParams(s, "open"))
@@ -188,6 +196,7 @@ func TestW4_CancelRequest(t *testing.T) {
 }
 
 func TestUnbindAnswersOpenRequests(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a")))
 	a, b := acquire(t, p, "a"), acquire(t, p, "a")
 	s1, rec1 := open(t, a)
@@ -205,6 +214,7 @@ func TestUnbindAnswersOpenRequests(t *testing.T) {
 }
 
 func TestW8_OpenRequestsAreBounded(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a")))
 	h := acquire(t, p, "a")
 	s, rec := open(t, h)
@@ -220,6 +230,7 @@ func TestW8_OpenRequestsAreBounded(t *testing.T) {
 }
 
 func TestRequestsAreChecked(t *testing.T) {
+	t.Parallel()
 	h := acquire(t, startPool(t, testConfig(t, fakeSpec("a"))), "a")
 	notification, req := frame(t, `{"jsonrpc":"2.0","method":"x"}`), frame(t, `{"jsonrpc":"2.0","id":1,"method":"x"}`)
 	if _, err := h.Request(notification, nil, nil); err == nil {
@@ -231,6 +242,7 @@ func TestRequestsAreChecked(t *testing.T) {
 }
 
 func TestEditsAreApplied(t *testing.T) {
+	t.Parallel()
 	h := acquire(t, startPool(t, testConfig(t, fakeSpec("a"))), "a")
 	f := frame(t, `{"jsonrpc":"2.0","method":"test/echo","params":{"sessionId":"handle","n":12345678901234567890},"id":"c-1"}`)
 	got := make(chan string, 1)

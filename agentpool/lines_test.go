@@ -14,6 +14,7 @@ import (
 )
 
 func TestCase01_LongLinesPass(t *testing.T) {
+	t.Parallel()
 	h := acquire(t, startPool(t, testConfig(t, fakeSpec("a"))), "a")
 	s, rec := open(t, h)
 	prompt(t, h, s, "fill 70000", "chunk after", "fill 5000000", "chunk end")
@@ -26,6 +27,7 @@ func TestCase01_LongLinesPass(t *testing.T) {
 }
 
 func TestCase02_LargeInitializeResult(t *testing.T) {
+	t.Parallel()
 	pad := strings.Repeat("p", 100_000) // an argument cannot be longer than 128 KiB
 	result := `{"protocolVersion":1,"_meta":{"pad":"` + pad + `","n":12345678901234567890},"agentCapabilities":{"loadSession":true}}`
 	info, err := startPool(t, testConfig(t, fakeSpec("a", "-init", result))).Describe(testContext(t), user, "a")
@@ -38,6 +40,7 @@ func TestCase02_LargeInitializeResult(t *testing.T) {
 }
 
 func TestCase04_EndlessLineIsBounded(t *testing.T) {
+	t.Parallel()
 	spec := fakeSpec("a")
 	spec.LineLimit = 1 << 20
 	p := startPool(t, testConfig(t, spec))
@@ -54,6 +57,7 @@ func TestCase04_EndlessLineIsBounded(t *testing.T) {
 }
 
 func TestW7_SkippedLineIsReported(t *testing.T) {
+	t.Parallel()
 	spec := fakeSpec("a")
 	spec.LineLimit = minLineLimit
 	p := startPool(t, testConfig(t, spec))
@@ -84,6 +88,7 @@ func TestW7_SkippedLineIsReported(t *testing.T) {
 }
 
 func TestCase05_SplitCharacters(t *testing.T) {
+	t.Parallel()
 	h := acquire(t, startPool(t, testConfig(t, fakeSpec("a"))), "a")
 	s, rec := open(t, h)
 	line := chunkLine(s, "한글😀")
@@ -94,6 +99,7 @@ func TestCase05_SplitCharacters(t *testing.T) {
 }
 
 func TestCase06_NoiseOnStdout(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a", "-preamble", "Running migration 3...\n\x1b[2K\x1b[1GLoaded cached credentials.\n{\"a\":1}")))
 	h := acquire(t, p, "a")
 	s, rec := open(t, h)
@@ -110,6 +116,7 @@ func TestCase06_NoiseOnStdout(t *testing.T) {
 }
 
 func TestCase07_NoiseIsBounded(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a")))
 	h := acquire(t, p, "a")
 	s, _ := open(t, h)
@@ -125,6 +132,7 @@ func TestCase07_NoiseIsBounded(t *testing.T) {
 }
 
 func TestCase09_StderrIsDrained(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a")))
 	h := acquire(t, p, "a")
 	s, _ := open(t, h)
@@ -133,6 +141,7 @@ func TestCase09_StderrIsDrained(t *testing.T) {
 }
 
 func TestCase10_StderrIsBounded(t *testing.T) {
+	t.Parallel()
 	var log syncBuffer
 	cfg := testConfig(t, fakeSpec("a"))
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -150,6 +159,7 @@ func TestCase10_StderrIsBounded(t *testing.T) {
 }
 
 func TestT7_StderrTextIsNotLoggedAtInfo(t *testing.T) {
+	t.Parallel()
 	var log syncBuffer
 	cfg := testConfig(t, shellSpec("a", "echo secret-token >&2; exec "+testBinary()+" agent"))
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -183,6 +193,7 @@ func (b *syncBuffer) String() string {
 }
 
 func TestW3_OneFrameIsOneLine(t *testing.T) {
+	t.Parallel()
 	h := acquire(t, startPool(t, testConfig(t, fakeSpec("a"))), "a")
 	got := make(chan string, 1)
 	_, err := h.Request(frame(t, "{\"jsonrpc\":\"2.0\",\n\"id\" :\r\n 1,\"method\":\"test/echo\",\"params\":{\n\"s\":\"a\\nb\"}}"), nil,

@@ -12,6 +12,7 @@ import (
 )
 
 func TestCase19_OpenRequestBlocksNobody(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a")))
 	a := acquire(t, p, "a")
 	s1, rec := open(t, a)
@@ -27,6 +28,7 @@ func TestCase19_OpenRequestBlocksNobody(t *testing.T) {
 }
 
 func TestW5_UpdatesBeforeTheAnswerOfSessionNew(t *testing.T) {
+	t.Parallel()
 	h := acquire(t, startPool(t, testConfig(t, fakeSpec("a", "-before-new", "one,two,three"))), "a")
 	var order []string
 	rec := newRecorder()
@@ -51,6 +53,7 @@ func TestW5_UpdatesBeforeTheAnswerOfSessionNew(t *testing.T) {
 
 // A Bind from any goroutine gets the held lines too, and later lines do not overtake them.
 func TestW5_BindElsewhere(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a")))
 	h, late := acquire(t, p, "a"), acquire(t, p, "a")
 	s, _ := open(t, h)
@@ -73,6 +76,7 @@ func TestW5_BindElsewhere(t *testing.T) {
 }
 
 func TestW5_HeldLinesAreBounded(t *testing.T) {
+	t.Parallel()
 	spec := fakeSpec("a")
 	spec.PendingLimit = 10_000
 	p := startPool(t, testConfig(t, spec))
@@ -95,6 +99,7 @@ func TestW5_HeldLinesAreBounded(t *testing.T) {
 }
 
 func TestV2_BindTwiceFails(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a")))
 	a, b := acquire(t, p, "a"), acquire(t, p, "a")
 	s, rec := open(t, a)
@@ -118,6 +123,7 @@ func TestV2_BindTwiceFails(t *testing.T) {
 
 // Unbind returns only when no Sink method runs, from wherever it is called, the session's own callback included.
 func TestUnbindWaitsForTheSink(t *testing.T) {
+	t.Parallel()
 	p := startPool(t, testConfig(t, fakeSpec("a")))
 	h := acquire(t, p, "a")
 	s, rec := open(t, h)
@@ -161,6 +167,7 @@ func TestUnbindWaitsForTheSink(t *testing.T) {
 }
 
 func TestW6_DeafAgentStallsOnlyItself(t *testing.T) {
+	t.Parallel()
 	spec := fakeSpec("a")
 	spec.StdinLimit = 1 << 20
 	spec.SessionsPerProcess = 1
@@ -201,6 +208,7 @@ func TestW6_DeafAgentStallsOnlyItself(t *testing.T) {
 
 // An empty queue takes any one frame, however long.
 func TestW6_OneLongFrameIsAdmitted(t *testing.T) {
+	t.Parallel()
 	spec := fakeSpec("a")
 	spec.StdinLimit = 1000
 	h := acquire(t, startPool(t, testConfig(t, spec)), "a")
@@ -210,6 +218,7 @@ func TestW6_OneLongFrameIsAdmitted(t *testing.T) {
 }
 
 func TestT5_CrashFailsOpenCallsInOrder(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		command, signal string
 		code            int
@@ -256,6 +265,7 @@ func TestT5_CrashFailsOpenCallsInOrder(t *testing.T) {
 
 // An agent without stdout can answer nobody.
 func TestT5_ClosedStdoutEndsTheAgent(t *testing.T) {
+	t.Parallel()
 	h := acquire(t, startPool(t, testConfig(t, fakeSpec("a"))), "a")
 	s, rec := open(t, h)
 	ch, _ := send(t, h, "session/prompt", promptParams(s, "closeout"))

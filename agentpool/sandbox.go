@@ -67,7 +67,7 @@ type sandbox struct {
 	path     string   // PATH of the agent
 	read     []string // further paths to read
 	work     root     // the workspace, writable
-	home     string   // writable
+	home     string   // writable; "" if it has none
 	stateDir string   // of the gateway, hidden
 	dir      string   // working directory
 }
@@ -99,8 +99,10 @@ func (s sandbox) args() []string {
 	read(installation(s.command)...)
 	read(s.read...)
 	mounts = append(mounts, mount{mountHidden, "", "/tmp"}, mount{mountHidden, "", "/var/tmp"})
-	mounts = append(mounts, mount{mountHidden, "", s.stateDir},
-		mount{mountWrite, s.home, s.home}, mount{mountWrite, s.work.real, s.work.real})
+	mounts = append(mounts, mount{mountHidden, "", s.stateDir}, mount{mountWrite, s.work.real, s.work.real})
+	if s.home != "" {
+		mounts = append(mounts, mount{mountWrite, s.home, s.home})
+	}
 	if s.work.path != s.work.real {
 		mounts = append(mounts, mount{mountWrite, s.work.real, s.work.path})
 	}

@@ -167,7 +167,7 @@ func TestT5_BackoffAndBreaker(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "good")
 	spec := shellSpec("x", fmt.Sprintf(`echo >> %s; if [ -e %s ]; then exec %s agent; fi; exit 1`, starts, good, testBinary()))
 	cfg := testConfig(t, spec)
-	cfg.RestartMin, cfg.RestartMax, cfg.RestartWait, cfg.BreakerAfter = 30*time.Millisecond, 2*time.Second, 500*time.Millisecond, 3
+	cfg.RestartMin, cfg.RestartMax, cfg.RestartWait, cfg.BreakerAfter = 30*time.Millisecond, 4*time.Second, 500*time.Millisecond, 3
 	p := startPool(t, cfg)
 	if err := p.CanStart(); err != nil {
 		t.Errorf("before anything: %v", err)
@@ -215,7 +215,7 @@ func TestT5_BackoffAndBreaker(t *testing.T) {
 
 func TestT5_AcquireAfterACrash(t *testing.T) {
 	cfg := testConfig(t, fakeSpec("a"))
-	cfg.RestartMin, cfg.RestartMax, cfg.RestartWait = 300*time.Millisecond, time.Hour, 600*time.Millisecond
+	cfg.RestartMin, cfg.RestartMax, cfg.RestartWait = 400*time.Millisecond, time.Hour, 900*time.Millisecond
 	p := startPool(t, cfg)
 	crash := func() {
 		h := acquire(t, p, "a")
@@ -231,7 +231,7 @@ func TestT5_AcquireAfterACrash(t *testing.T) {
 	}
 	crash()
 	crash()
-	// The third wait is 1.2 s, longer than an Acquire waits.
+	// The third wait is 1.6 s, longer than an Acquire waits.
 	_, err := p.Acquire(testContext(t), user, "a", "")
 	if e := wantReason(t, err, "agent_restarting"); e.Hint == "" || e.ExitCode != 1 {
 		t.Errorf("error %+v", e)

@@ -35,7 +35,10 @@ var layers = map[string]struct {
 		[]string{"agentpool", "agentpool/demo", "gateway", "gateway/auth", "sessions", "sessions/journal", "web"},
 		"the one place where the parts meet",
 	},
-	"deploy/bench": {nil, "the benchmark is a client and a peer of the gateway, and must not share its code"},
+	"deploy/bench": {
+		[]string{"agentpool", "gateway", "gateway/auth", "sessions", "sessions/journal"},
+		"the benchmark runs the parts as the command does, beside the simplest programs that could do their job",
+	},
 }
 
 // homes says which packages may import a dependency, without their tests. Standard library packages are listed where

@@ -31,6 +31,8 @@ type settings struct {
 	ProxyHeader string   `default:"X-Forwarded-User" placeholder:"NAME" group:"access" help:"Header with the user's name, for --auth proxy."`
 	ProxyFrom   []string `sep:"none" placeholder:"CIDR" group:"access" help:"Address or network of a proxy whose header is believed, for --auth proxy. Repeatable."`
 
+	MetricsOpen bool `group:"access" help:"Serve /metrics to everybody who reaches the gateway. Otherwise it needs a token, except from this machine."`
+
 	Agent        []string `sep:"none" placeholder:"NAME=CMD" group:"agents" help:"Agent and the command that starts it: opencode=\"opencode acp\". Repeatable; the first is the default. Without any agent the demo agent is served."`
 	Agents       string   `placeholder:"FILE" group:"agents" help:"Agents file (YAML or JSON) with commands, environment, MCP servers and limits. Adds to --agent."`
 	EnvAllow     []string `sep:"none" placeholder:"NAME" group:"agents" help:"Variable, or PREFIX_*, that agents get from the gateway's environment besides the usual ones (PATH, HOME, LANG, proxies): ANTHROPIC_API_KEY. Repeatable."`

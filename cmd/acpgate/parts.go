@@ -86,7 +86,7 @@ func (c *config) gatewayConfig(parts gatewayParts) gateway.Config {
 		Auth: parts.auth, Sessions: gateway.Serving(parts.manager), Page: parts.page,
 		Agents: c.agentsFor(parts.pool), Roots: c.roots, Version: version(),
 		Checks:  []gateway.Check{{Name: "agent", Func: func(context.Context) error { return parts.pool.CanStart() }}},
-		Metrics: metrics(parts.pool, parts.manager),
+		Metrics: metrics(parts.pool, parts.manager), MetricsOpen: c.MetricsOpen,
 		Limits: gateway.Limits{
 			FrameBytes: int64(c.FrameLimit), LineBytes: int64(c.LineLimit), Queue: c.Queue,
 			Conns: max(maxAllConnections, c.MaxConnections), ConnsPerPrincipal: c.MaxConnections,

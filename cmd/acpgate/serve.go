@@ -58,6 +58,7 @@ func serve(ctx context.Context, s settings, stderr io.Writer) (err error) {
 
 	stop := newStopping(ctx, log)
 	defer stop.end()
+	defer log.Info("gateway stopped")
 
 	var manager *sessions.Manager // set before the first process can have been started
 	pool, err := agentpool.New(cfg.poolConfig(state, log, func(principal, agent string, line []byte) {
@@ -120,7 +121,7 @@ func runUntilStopped(stop *stopping, server *gateway.Server, manager *sessions.M
 	if left > 0 {
 		err = errors.Join(cutError{turns: left}, err)
 	}
-	log.Info("gateway stopped", "cut", left)
+	log.Info("connections closed", "cut", left)
 	return err
 }
 
