@@ -21,10 +21,47 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bench is a manager over in-memory agents, inside a synctest bubble: after settle nothing moves any more.
 type bench struct {
 	*testing.T
-	agents *agenttest.Agents
-	m      *sessions.Manager
-	dir    string
-	n      int
+	agents  *agenttest.Agents
+	m       *sessions.Manager
+	store   *memStore
+	link    *storeLink // of the manager that runs now
+	crashed []*sessions.Manager
+	cfg     sessions.Config
+	dir     string
+	n       int
+}
+
+func (b *bench) start() {
+	b.Helper()
+	cfg := b.cfg
+	if b.store != nil {
+		b.link = &storeLink{memStore: b.store}
+		cfg.Store = b.link
+	}
+	m, err := sessions.NewManager(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.m = m
+}
+
+func (b *bench) stop() {
+	b.Helper()
+	if err := b.m.Close(context.Background()); err != nil {
+		b.Error(err)
+	}
+}
+
+// restart ends the manager in good order and starts another on the same store.
+func (b *bench) restart() {
+	b.Helper()
+	b.stop()
+	for _, p := range b.agents.Processes() {
+		if p.Gone() == nil {
+			p.Signal("terminated")
+		}
+	}
+	b.start()
 }
 
 // scenario runs f in a bubble with a manager of cfg.
@@ -34,19 +71,35 @@ func scenario(t *testing.T, profile agenttest.Profile, cfg sessions.Config, f fu
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{T: t, dir: dir, agents: agenttest.New(t, agenttest.Config{Profiles: []agenttest.Profile{profile}})}
 		cfg.Agents, cfg.Roots = b.agents, []string{dir}
-		m, err := sessions.NewManager(cfg)
-		if err != nil {
-			t.Fatal(err)
+		if cfg.Store == nil {
+			b.store = newMemStore()
+			cfg.Store = b.store
 		}
-		b.m = m
+		b.cfg = cfg
+		b.start()
 		defer func() {
-			if err := m.Close(context.Background()); err != nil {
-				t.Error(err)
+			b.stop()
+			for _, m := range b.crashed {
+				_ = m.Close(context.Background()) // fenced off: it may complain
 			}
 			b.agents.Close()
 		}()
 		f(b)
 	})
+}
+
+// crash takes the gateway away without a word, and its agents with it (rule T5), and starts another on the same store.
+func (b *bench) crash() {
+	b.Helper()
+	synctest.Wait()
+	b.crashed = append(b.crashed, b.m)
+	b.link.cut()
+	for _, p := range b.agents.Processes() {
+		if p.Gone() == nil {
+			p.Signal("killed")
+		}
+	}
+	b.start()
 }
 
 // client is a connection that takes what it is given when the test settles.
@@ -408,3 +461,5 @@ func count(p *agenttest.Process, method string) int {
 	}
 	return n
 }
+
+func synctestWait() { synctest.Wait() }

@@ -337,8 +337,19 @@ func (k *keeper) down() error {
 	if k.failure == nil {
 		return nil
 	}
+	return errStore(k.failure)
+}
+
+// errStore tells a client that what it asked for could not be stored.
+func errStore(err error) *Error {
+	if errors.Is(err, ErrFenced) {
+		return &Error{
+			Code: CodeInternal, Reason: "owner_lost", Message: "Another gateway has taken this conversation over",
+			Hint: "reconnect and send the prompt again with the same key",
+		}
+	}
 	return &Error{
-		Code: CodeInternal, Reason: "store_unavailable", Message: fmt.Sprintf("What you say cannot be stored now: %v", k.failure),
+		Code: CodeInternal, Reason: "store_unavailable", Message: fmt.Sprintf("What you say cannot be stored now: %v", err),
 		Hint: "try again in a moment; the operator sees the cause in the log and at /readyz",
 	}
 }

@@ -171,7 +171,7 @@ func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 		switch {
 		case v.turn != t:
 		case err != nil:
-			v.endTurn(t, nil, AsError(v.m.keeper.down()).Object())
+			v.endTurn(t, nil, errStore(err).Object())
 		default:
 			v.goOn(t)
 		}
