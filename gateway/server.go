@@ -138,9 +138,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		left = append(left, c)
 	}
 	s.mu.Unlock()
-	s.settle(ctx, left)
 	for _, c := range left {
-		c.close(closing{code: codeRestart, reason: retryHint()})
+		c.close(closing{code: codeRestart, reason: retryHint(), flush: true})
 	}
 	err := s.http.Shutdown(ctx)
 	ended := make(chan struct{})
