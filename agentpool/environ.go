@@ -13,16 +13,17 @@ const gatewayVars = "ACPGATE_"
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// usualVars are copied from the gateway's environment for every agent; homeVars only where all agents share the home of
-// the gateway's user, since they point into it.
-var (
-	usualVars = []string{
+// usualVars are copied from the gateway's environment for every agent.
+func usualVars() []string {
+	return []string{
 		"PATH", "LANG", "LANGUAGE", "LC_*", "TERM", "COLORTERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ",
 		"SSL_CERT_*", "NODE_EXTRA_CA_CERTS",
 		"http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
 	}
-	homeVars = []string{"HOME", "XDG_*"}
-)
+}
+
+// homeVars are copied only for agents that have the home of the gateway's user: they point into it.
+func homeVars() []string { return []string{"HOME", "XDG_*"} }
 
 func isGatewayVar(name string) bool { return strings.HasPrefix(name, gatewayVars) }
 
@@ -40,9 +41,9 @@ func validateEnvPattern(pattern string) error {
 // agentEnv builds the environment of an agent from that of the gateway (rule T3). home is empty where the agent shares
 // the home of the gateway's user. The result is sorted.
 func agentEnv(gateway []string, allow []string, set map[string]string, home string) []string {
-	patterns := append(slices.Clone(usualVars), allow...)
+	patterns := append(usualVars(), allow...)
 	if home == "" {
-		patterns = append(patterns, homeVars...)
+		patterns = append(patterns, homeVars()...)
 	}
 	vars := map[string]string{"PATH": defaultPath}
 	for _, entry := range gateway {

@@ -18,9 +18,9 @@ const (
 )
 
 // Answers to requests that reach nobody who could decide.
-var (
-	resultNotPermitted = []byte(`{"outcome":{"outcome":"cancelled"}}`)
-	resultNotElicited  = []byte(`{"action":"cancel"}`)
+const (
+	resultNotPermitted = `{"outcome":{"outcome":"cancelled"}}`
+	resultNotElicited  = `{"action":"cancel"}`
 )
 
 const (
@@ -159,9 +159,9 @@ func (p *process) refuse(id []byte, method, why string) {
 	var line []byte
 	switch method {
 	case methodPermission:
-		line = wire.AppendResult(nil, id, resultNotPermitted)
+		line = wire.AppendResult(nil, id, []byte(resultNotPermitted))
 	case methodElicit:
-		line = wire.AppendResult(nil, id, resultNotElicited)
+		line = wire.AppendResult(nil, id, []byte(resultNotElicited))
 	case "":
 		line = wire.AppendError(nil, id, codeInternal, why, nil)
 	default:
@@ -205,8 +205,11 @@ func (p *process) skipped(prefix []byte, n int64) {
 	p.stats.skippedBytes.Add(uint64(n))
 	p.log.Warn("agent line over the limit skipped", "bytes", n, "limit", p.spec.LineLimit)
 	if id := requestOfPrefix(prefix); id != nil {
-		p.stats.refusedRequests.Add(1)
-		_ = p.in.add(wire.AppendError(nil, id, codeInvalidRequest, p.overLimit(), quoteData("reason", "line_limit")))
+		answer := wire.AppendError(nil, id, codeInvalidRequest, p.overLimit(), quoteData("reason", "line_limit"))
+		if _, err := wire.Parse(answer, p.limits); err == nil { // what was skipped was not checked
+			p.stats.refusedRequests.Add(1)
+			_ = p.in.add(answer)
+		}
 	}
 	if id, ok := wire.ResponseOfPrefix(prefix); ok {
 		c, ok := p.endCall(id)

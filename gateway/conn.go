@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -44,6 +45,8 @@ type conn struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
+	cutShort atomic.Bool // the connection ended, and what is ready for the client does not matter any more
+
 	mu       sync.Mutex // a leaf: nothing of package sessions is called under it
 	end      *closing   // set once
 	phase    phase
@@ -66,8 +69,10 @@ var _ sessions.Client = (*conn)(nil)
 type closing struct {
 	code   int // of the table; from the peer's close frame if that came first
 	reason string
-	gone   bool
+	gone   bool // no close frame is to be sent
+	flush  bool // what is ready leaves before the close frame, for half of the grace; under conn.mu
 	err    error
+	idle   chan struct{} // closed when the write loop has ended
 }
 
 func (e *closing) Error() string {
@@ -163,22 +168,35 @@ func (c *conn) close(why closing) {
 	if c.end != nil {
 		return
 	}
+	why.idle = make(chan struct{})
+	c.cutShort.Store(!why.flush)
 	c.end = &why
+	if !c.writing {
+		close(why.idle)
+	}
 	c.ping.stop()
 	c.cancel(&why)
 	c.wg.Go(func() { c.finish(&why) })
 }
 
-// finish closes the socket: with a close frame if the peer has not sent one or gone, and in any case within the grace. A
-// write that blocks because the peer does not read is cut.
+// finish closes the socket: behind what is being written, with a close frame, and in any case within the grace.
+// A write that blocks because the peer does not read is cut.
 func (c *conn) finish(why *closing) {
 	if why.gone {
-		_ = c.ws.CloseNow() // the library has answered the close frame; that the socket is gone is no news
+		_ = c.ws.CloseNow() // that the socket is closed is no news
 		return
 	}
-	c.cork.end()
-	cut := time.AfterFunc(c.srv.cfg.Limits.CloseGrace, func() { _ = c.cork.Conn.Close() })
+	grace := c.srv.cfg.Limits.CloseGrace
+	cut := time.AfterFunc(grace, func() { _ = c.cork.Conn.Close() })
 	defer cut.Stop()
+	enough := time.AfterFunc(grace/2, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		why.flush = false
+		c.cutShort.Store(true)
+	})
+	defer enough.Stop()
+	<-why.idle
 	if err := c.ws.Close(websocket.StatusCode(why.code), why.reason); err != nil {
 		c.log.Debug("closing handshake did not end well", "err", err)
 	}

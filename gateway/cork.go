@@ -39,15 +39,14 @@ func newCorkPool() *corkPool {
 // between hold and release the cork gathers frames, so that what is ready together leaves together (measured: ten times
 // the frames per second). What is written while it is not held leaves at once.
 //
-// Frames of the gateway, whole ones by frame, and the library's close frame, by Write, may come from two goroutines: each
-// call is one frame and is not torn apart. hold and release belong to the write loop.
+// hold, frame and release belong to the write loop. The library's close frame, by Write, may come from another goroutine:
+// each call is one frame and is not torn apart.
 type cork struct {
 	net.Conn
 	pool *corkPool
 
 	early  []byte       // what the HTTP server had read past the request; for Read
 	rx, tx atomic.Int64 // bytes moved
-	ended  atomic.Bool  // the close frame is about to be written: no frame may follow it
 
 	mu     sync.Mutex // also held while the socket is written to
 	held   bool
@@ -75,9 +74,6 @@ func (c *cork) release() (writes int, err error) {
 	return writes, err
 }
 
-// end refuses frames from now on, but not the library's close frame. It does not wait for a blocked write.
-func (c *cork) end() { c.ended.Store(true) }
-
 // frame writes one unfragmented frame of a server, which is not masked (RFC 6455, 5.2). Only while held.
 //
 // The library could write data frames too. It takes three locks that can be waited for with a context, which cost more
@@ -99,9 +95,6 @@ func (c *cork) frame(opcode byte, payload []byte) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended.Load() {
-		return net.ErrClosed
-	}
 	if err := c.gather(head[:n]); err != nil {
 		return err
 	}

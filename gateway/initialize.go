@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -30,41 +31,50 @@ func (c *conn) initialize(in *inbound) {
 	c.phase = initializing
 	c.features = features
 	c.gate = &lane{}
-	c.wg.Go(func() {
-		c.introduce(in)
-		c.openGate()
-	})
 	c.mu.Unlock()
-}
-
-// introduce answers initialize.
-func (c *conn) introduce(in *inbound) {
-	fail := func(e *sessions.Error) {
-		c.mu.Lock()
-		c.phase = fresh
-		c.mu.Unlock()
-		c.fail(in.call, e)
-	}
 	ctx, done, ok := c.begin(in.call)
 	if !ok {
-		fail(errCancelledCall())
-		return
+		return // never: nobody can have cancelled it yet
 	}
-	defer done()
+	c.wg.Go(func() {
+		defer done()
+		c.introduce(ctx, in)
+	})
+}
+
+// introduce answers initialize and then lets through what has waited for it.
+func (c *conn) introduce(ctx context.Context, in *inbound) {
 	info, err := c.srv.cfg.Sessions.Describe(ctx, c)
 	if err != nil {
-		fail(c.errorOf(ctx, in, err))
+		c.notInitialized(in, c.errorOf(ctx, in, err))
 		return
 	}
 	result, err := initializeResult(info, c.welcome())
 	if err != nil {
-		fail(c.errorOf(ctx, in, fmt.Errorf("initialize result of agent %s: %w", info.Name, err)))
+		c.notInitialized(in, c.errorOf(ctx, in, fmt.Errorf("initialize result of agent %s: %w", info.Name, err)))
 		return
 	}
 	c.mu.Lock()
 	c.phase = ready
 	c.mu.Unlock()
 	c.answer(in.call, result)
+	c.openGate()
+}
+
+// notInitialized takes the connection back to its beginning.
+func (c *conn) notInitialized(in *inbound, e *sessions.Error) {
+	c.mu.Lock()
+	waited := c.gate.waiting
+	c.gate.empty()
+	c.gate = nil
+	c.phase = fresh
+	c.mu.Unlock()
+	c.fail(in.call, e)
+	for _, in := range waited {
+		if in.call != nil {
+			c.fail(in.call, errNotInitialized())
+		}
+	}
 }
 
 // parseFeatures reads what a client can do out of initialize.

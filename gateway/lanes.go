@@ -47,11 +47,22 @@ func (l *lane) shift() *inbound {
 	l.waiting[0] = nil
 	l.waiting = l.waiting[1:]
 	l.bytes -= len(in.f.Raw)
+	l.left()
+	return in
+}
+
+// empty takes all frames out. Under mu.
+func (l *lane) empty() {
+	l.waiting, l.bytes = nil, 0
+	l.left()
+}
+
+// left wakes whoever waits for room. Under mu.
+func (l *lane) left() {
 	if l.space != nil {
 		close(l.space)
 		l.space = nil
 	}
-	return in
 }
 
 // dispatch starts the handling of a frame, behind what its session or the connection is busy with. Called by one
@@ -117,13 +128,7 @@ func (c *conn) openGate() {
 			c.mu.Unlock()
 			return
 		}
-		initialized := c.phase == ready
 		c.mu.Unlock()
-		switch {
-		case initialized:
-			c.dispatch(in)
-		case in.call != nil:
-			c.fail(in.call, errNotInitialized())
-		}
+		c.dispatch(in)
 	}
 }

@@ -126,9 +126,9 @@ func (s *Server) serve() error {
 // Drain refuses new connections and turns readiness red; those that are open go on.
 func (s *Server) Drain() { s.admission.close() }
 
-// Shutdown stops accepting, closes every connection with 1012 and waits for all goroutines. The reason of the close tells
-// each client to wait for a different time, so that they do not come back in one instant. When ctx ends first the sockets
-// are cut, and the error says how many connections there were.
+// Shutdown stops accepting, lets every connection write what there is to write, closes it with 1012 and waits for all
+// goroutines. The reason of the close tells each client to wait for a different time, so that they do not come back in one
+// instant. When ctx ends first the sockets are cut, and the error says how many connections there were.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	s.mu.Lock()
@@ -139,7 +139,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for _, c := range left {
-		c.close(closing{code: codeRestart, reason: retryHint()})
+		c.close(closing{code: codeRestart, reason: retryHint(), flush: true})
 	}
 	err := s.http.Shutdown(ctx)
 	ended := make(chan struct{})

@@ -32,7 +32,7 @@ func (c *conn) writeLoop() {
 				continue
 			}
 			w.flush()
-			if c.park() {
+			if c.park(false) {
 				return
 			}
 			c.cork.hold()
@@ -47,6 +47,7 @@ func (c *conn) writeLoop() {
 	}
 	w.flush()
 	c.close(closing{code: codeAbnormal, gone: true, err: w.err})
+	c.park(true)
 }
 
 // job is the next thing to write.
@@ -64,7 +65,7 @@ func (c *conn) next() job {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.end != nil:
+	case c.end != nil && !c.end.flush:
 		return job{} // the close frame is what is left to write
 	case c.ping.owed || c.ping.pong != nil:
 		j := job{ping: c.ping.owed, pong: c.ping.pong}
@@ -77,14 +78,18 @@ func (c *conn) next() job {
 	}
 }
 
-// park ends the write loop unless something came in meanwhile.
-func (c *conn) park() bool {
+// park ends the write loop, unless something came in meanwhile and the socket is not broken.
+func (c *conn) park(broken bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.end == nil && (c.ping.owed || c.ping.pong != nil || c.out.frames != nil || c.ready.items != nil) {
+	more := c.ping.owed || c.ping.pong != nil || c.out.frames != nil || c.ready.items != nil
+	if more && !broken && (c.end == nil || c.end.flush) {
 		return false
 	}
 	c.writing = false
+	if c.end != nil {
+		close(c.end.idle)
+	}
 	return true
 }
 
@@ -163,7 +168,7 @@ var _ sessions.Out = (*share)(nil)
 func (s *share) Frame(b []byte) bool {
 	s.w.write(b)
 	s.left -= len(b)
-	return s.left > 0 && s.w.err == nil && s.w.c.ctx.Err() == nil
+	return s.left > 0 && s.w.err == nil && !s.w.c.cutShort.Load()
 }
 
 func (s *share) Reply(id, b []byte) bool {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -232,8 +234,9 @@ func (a *agent) notification(name string, m message) {
 			return
 		}
 		a.mu.Lock()
-		defer a.mu.Unlock()
-		for _, s := range a.sessions {
+		open := slices.Collect(maps.Values(a.sessions))
+		a.mu.Unlock()
+		for _, s := range open {
 			s.cancelRequest(p.RequestID)
 		}
 	}

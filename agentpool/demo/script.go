@@ -65,6 +65,9 @@ func (p *player) play(ctx context.Context, stdin io.Reader) int {
 		p.task(p.script.main, &vars{})
 		p.finished()
 	}()
+	// A script may wait for nothing. The runtime takes a process in which everything waits, and no timer runs, for a deadlock.
+	awake := time.AfterFunc(1<<62, func() {})
+	defer awake.Stop()
 	select {
 	case <-ctx.Done():
 		p.end(context.Cause(ctx))

@@ -46,26 +46,20 @@ func (r *toolRun) start() {
 	}})
 }
 
-// finish reports the outcome of the call and adds it to the history. It returns err if that must end the turn: a rejection
-// or a file that cannot be written does not.
+// finish reports the outcome of the call and adds it to the history. It returns err if the turn was cancelled: a rejection or a
+// file that cannot be written does not end a turn.
 func (r *toolRun) finish(err error, content ...acp.ToolCallContent) error {
-	status, ends := acp.ToolCallStatusCompleted, false
-	switch {
-	case err == nil:
-	case r.t.ctx.Err() != nil:
-		ends = true
-		fallthrough
-	default:
-		status = acp.ToolCallStatusFailed
+	r.call.Status = acp.ToolCallStatusCompleted
+	if err != nil {
+		r.call.Status = acp.ToolCallStatusFailed
 		content = append(content, acp.ToolContent(acp.TextBlock(err.Error())))
 	}
-	done := r.call // the announced value may still be in the making of its line elsewhere
-	done.Status, done.Content = status, content
+	r.call.Content = content
 	r.t.s.update(acp.SessionUpdate{ToolCallUpdate: &acp.SessionToolCallUpdate{
-		ToolCallId: done.ToolCallId, Status: &status, Content: content,
+		ToolCallId: r.call.ToolCallId, Status: &r.call.Status, Content: content,
 	}})
-	r.t.s.keep(entry{Kind: entryTool, Tool: &done})
-	if ends {
+	r.t.s.keep(entry{Kind: entryTool, Tool: &r.call})
+	if r.t.sleeps.Err() != nil {
 		return err
 	}
 	return nil

@@ -18,6 +18,9 @@ export type Auth = 'unknown' | 'in' | 'out' | 'unreachable';
 export class App {
   readonly auth = signal<Auth>('unknown');
   readonly principal = signal('');
+  readonly canLeave = signal(false);
+  /** The login link that led here did not work. */
+  readonly linkFailed = signal(false);
   readonly route = signal<Route>({});
   readonly links = signal<readonly Link[]>([]);
   readonly drawer = signal(false);
@@ -65,6 +68,7 @@ export class App {
   readonly session = signal<Session | undefined>(undefined);
 
   async start(): Promise<void> {
+    this.linkFailed.value = new URLSearchParams(location.search).get('login') === 'failed';
     const route = parseRoute(location.search, location.hash);
     if (location.search) history.replaceState(null, '', location.pathname + formatRoute(route));
     this.route.value = route;
@@ -89,6 +93,7 @@ export class App {
     }
     batch(() => {
       this.principal.value = who.name;
+      this.canLeave.value = who.canLeave;
       this.auth.value = 'in';
     });
     for (const l of this.links.value) l.retry();

@@ -2,7 +2,7 @@
 
 import { dict, str } from '../wire/types';
 
-export type Who = { state: 'ok'; name: string } | { state: 'unauthorized' } | { state: 'unreachable' };
+export type Who = { state: 'ok'; name: string; canLeave: boolean } | { state: 'unauthorized' } | { state: 'unreachable' };
 
 export async function whoami(): Promise<Who> {
   try {
@@ -10,7 +10,8 @@ export async function whoami(): Promise<Who> {
     if (r.status === 401 || r.status === 403) return { state: 'unauthorized' };
     if (!r.ok) return { state: 'unreachable' };
     const me = dict(await r.json());
-    return { state: 'ok', name: str(me['principal']) ?? str(me['name']) ?? '' };
+    // Only a login of ours can be ended; a proxy or an open gateway would log in again at once.
+    return { state: 'ok', name: str(me['principal']) ?? '', canLeave: me['auth'] === 'token' };
   } catch {
     return { state: 'unreachable' };
   }

@@ -213,6 +213,7 @@ export class Link {
   private async pause(over: CloseInfo): Promise<void> {
     const ms = nextDelay({ ...this.backoff, advice: adviceFor(over.code) }, this.deps.random);
     if (ms === undefined) {
+      if ((await this.deps.whoami()) === 'unauthorized') return this.stop({ kind: 'unauthorized' });
       await this.stop({ kind: 'stopped', problem: { title: `Disconnected: ${meaningOf(over)}`, hint: 'Connect again when you are ready.' } });
       return;
     }

@@ -26,9 +26,9 @@ export function AgentLogin({ link, onDone }: { link: Link; onDone: () => void })
   };
   return (
     <section class="card login-card" aria-label="Log in to the agent">
-      <h3>
+      <h2>
         <icons.Shield /> {info?.agentTitle ?? 'The agent'} wants you to log in
-      </h3>
+      </h2>
       {methods.length === 0 ? <p class="muted">It names no way to do so. See its documentation, then try again.</p> : null}
       <ul class="methods">
         {methods.map((m) => (

@@ -12,7 +12,7 @@ import { ToolBody } from './ToolView';
 
 /** An open request of the agent. */
 export function AskCard({ ask, session }: { ask: Ask; session: Session }) {
-  return ask.method === 'session/request_permission' ? <Permission ask={ask} session={session} /> : <Elicitation ask={ask} onAnswer={(r) => session.asks.answer(ask.id, r)} />;
+  return ask.method === 'session/request_permission' ? <Permission ask={ask} session={session} /> : <Elicitation ask={ask} onAnswer={(r) => (session.asks.answer(ask.id, r), focusComposer())} />;
 }
 
 interface Option {
@@ -50,20 +50,22 @@ function Permission({ ask, session }: { ask: Ask; session: Session }) {
   const options = optionsOf(ask.params);
   const call = mergeTool(undefined, dict(dict(ask.params)['toolCall']));
   const title = oneLine(call.title) || 'The agent asks for permission';
-  const choose = (o: Option) => session.asks.answer(ask.id, { outcome: { outcome: 'selected', optionId: o.optionId } });
+  const choose = (o: Option) => {
+    session.asks.answer(ask.id, { outcome: { outcome: 'selected', optionId: o.optionId } });
+    focusComposer();
+  };
   // Focus comes here unless somebody is writing.
   useEffect(() => {
     const at = document.activeElement;
     const writing = at instanceof HTMLTextAreaElement && at.value !== '';
     if (!writing && matchMedia('(pointer: fine)').matches) card.current?.focus({ preventScroll: true });
-    card.current?.scrollIntoView({ block: 'nearest' });
   }, []);
   const detail = call.content.length > 0 || call.rawInput !== undefined || call.locations.length > 0;
   return (
     <section class="card ask permission" ref={card} tabIndex={-1} aria-label={`Permission: ${title}`}>
-      <h3>
+      <h2>
         <icons.Shield /> {questions[call.kind] ?? 'Allow this?'}
-      </h3>
+      </h2>
       <p class="ask-title">{title}</p>
       {detail ? (
         <Fold summary="Details" class="plain" open={call.content.some((c) => c.type === 'diff')}>
@@ -93,6 +95,11 @@ function Permission({ ask, session }: { ask: Ask; session: Session }) {
       ) : null}
     </section>
   );
+}
+
+/** The card goes away: focus must not be lost with it. A touch screen would open its keyboard. */
+export function focusComposer(): void {
+  if (matchMedia('(pointer: fine)').matches) document.getElementById('composer')?.focus();
 }
 
 export function AskState({ ask }: { ask: Ask }) {

@@ -53,6 +53,7 @@ function Scroll({ session }: { session: Session }) {
   const box = useRef<HTMLDivElement>(null);
   const inner = useRef<HTMLDivElement>(null);
   const follow = useRef(true);
+  const seen = useRef({ top: 0, height: 0 });
   const away = useSignal(false);
 
   // Keeps the end in view while it grows, unless somebody has scrolled up to read.
@@ -70,10 +71,14 @@ function Scroll({ session }: { session: Session }) {
     return () => grown.disconnect();
   }, []);
 
+  // Only a move up ends the following. The browser itself moves up when the content shrinks.
   const onScroll = () => {
     const el = box.current;
     if (!el) return;
-    follow.current = el.scrollHeight - el.scrollTop - el.clientHeight < 60;
+    const { top, height } = seen.current;
+    seen.current = { top: el.scrollTop, height: el.scrollHeight };
+    if (el.scrollHeight - el.scrollTop - el.clientHeight < 60) follow.current = true;
+    else if (el.scrollTop < top - 1 && el.scrollHeight >= height) follow.current = false;
     away.value = !follow.current;
   };
   const toEnd = () => {

@@ -13,9 +13,9 @@ export function Elicitation({ ask, onAnswer }: { ask: Ask; onAnswer: (result: un
   const message = str(params['message']) ?? 'The agent has a question.';
   return (
     <section class="card ask elicitation" aria-label={oneLine(message, 100)}>
-      <h3>
+      <h2>
         <icons.Question /> The agent asks
-      </h3>
+      </h2>
       <p class="ask-message">{message}</p>
       {params['mode'] === 'url' ? <UrlBody ask={ask} url={str(params['url']) ?? ''} onAnswer={onAnswer} /> : <FormBody ask={ask} schema={params['requestedSchema']} onAnswer={onAnswer} />}
     </section>

@@ -42,9 +42,9 @@ export function EntryView({ entry, live }: { entry: Entry; live: boolean }) {
     case 'plan':
       return (
         <section class="card plan" aria-label="Plan">
-          <h3>
+          <h2>
             <icons.List /> Plan
-          </h3>
+          </h2>
           <PlanList items={entry.items} />
         </section>
       );

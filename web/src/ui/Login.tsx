@@ -28,9 +28,15 @@ export function Login() {
       <form class="login" onSubmit={submit} aria-labelledby="login-title">
         <icons.Mark />
         <h1 id="login-title">Log in to acpgate</h1>
+        {app.linkFailed.value ? (
+          <p class="field-error" role="alert">
+            This login link was used before, or its time is over. Get a new one with <code>acpgate token link</code>.
+          </p>
+        ) : null}
         <p class="muted">
           The quickest way is the login link that <code>acpgate serve</code> prints when it starts. It works once and logs this browser in.
         </p>
+        <input type="text" name="username" autocomplete="username" value="acpgate" hidden readOnly />
         <label for="token">Or paste an access token</label>
         <input
           id="token"

@@ -29,7 +29,9 @@ export function NewChat() {
     busy.value = true;
     problem.value = undefined;
     held.value = blocks;
-    const dir = cwd.value.trim();
+    // Somebody may be faster than the agent: its gateway then tells the default directory.
+    const { init } = await link.connected();
+    const dir = cwd.value.trim() || (init.gate.roots[0] ?? '');
     const failed = await app.begin(link, dir, blocks);
     busy.value = false;
     if (failed === undefined) held.value = undefined;
@@ -63,7 +65,7 @@ export function NewChat() {
           commands={[]}
           placeholder={info ? `Message ${info.agentTitle}` : 'Message'}
           running={false}
-          disabled={busy.value || !info}
+          disabled={busy.value}
           onSend={(b) => void start(b)}
         >
           {busy.value ? <Spinner label="Starting the session" /> : null}

@@ -24,8 +24,8 @@ export function PlanList({ items }: { items: readonly PlanItem[] }) {
 /** The plan in one line above the message box while the agent works through it. */
 export function PlanStrip({ session }: { session: Session }) {
   const items = session.around.plan.value;
-  if (!session.running || items.length === 0) return null;
   const done = items.filter((p) => p.status === 'completed').length;
+  if (!session.running || done === items.length) return null;
   const now = items.find((p) => p.status === 'in_progress') ?? items.find((p) => p.status === 'pending');
   return (
     <p class="plan-strip">
@@ -33,7 +33,7 @@ export function PlanStrip({ session }: { session: Session }) {
       <span class="plan-count">
         {done} of {items.length}
       </span>
-      <span class="plan-now">{now ? oneLine(now.content, 120) : 'Done'}</span>
+      <span class="plan-now">{now ? oneLine(now.content, 120) : null}</span>
       <progress max={items.length} value={done} aria-label="Plan" />
     </p>
   );

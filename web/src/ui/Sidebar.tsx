@@ -184,9 +184,11 @@ function Footer() {
       <button type="button" class="ghost icon-only" aria-label="Keyboard shortcuts" title="Keyboard shortcuts" onClick={() => (app.help.value = true)}>
         <icons.Keyboard />
       </button>
-      <button type="button" class="ghost icon-only" aria-label="Log out" title="Log out" onClick={() => void app.leave()}>
-        <icons.Leave />
-      </button>
+      {app.canLeave.value ? (
+        <button type="button" class="ghost icon-only" aria-label="Log out" title="Log out" onClick={() => void app.leave()}>
+          <icons.Leave />
+        </button>
+      ) : null}
     </footer>
   );
 }

@@ -21,16 +21,16 @@ const kinds: Record<string, { icon: () => preact.JSX.Element; word: string }> = 
 
 const statusWords: Record<string, string> = { pending: 'waiting', in_progress: 'running', completed: 'done', failed: 'failed' };
 
-/** A tool call in one line; its body is built when it is opened. A change of a file shows at once. */
-export function ToolView({ call, open = false }: { call: ToolCall; open?: boolean }) {
+/** A tool call in one line; its body is built when it is opened. A change of a file shows as soon as it is made. */
+export function ToolView({ call }: { call: ToolCall }) {
   const kind = kinds[call.kind] ?? { icon: icons.Wrench, word: 'Tool' };
   const Icon = kind.icon;
   const title = oneLine(call.title) || kind.word;
-  const diffs = call.content.filter((c) => c.type === 'diff').length;
+  const changed = call.status !== 'pending' && call.content.some((c) => c.type === 'diff');
   return (
     <div class={`tool ${call.status}`}>
       <Fold
-        open={open || diffs > 0}
+        open={changed}
         summary={
           <>
             <span class="tool-icon" title={kind.word}>
@@ -59,8 +59,8 @@ function Status({ status }: { status: string }) {
 
 function Locations({ call }: { call: ToolCall }) {
   const first = call.locations[0];
-  if (!first || call.title.includes(first.path)) return null;
-  const name = first.path.split('/').pop() ?? first.path;
+  const name = first?.path.split('/').pop() ?? '';
+  if (!first || call.title.includes(name)) return null;
   const more = call.locations.length - 1;
   return (
     <span class="tool-where" title={call.locations.map(place).join('\n')}>
@@ -77,11 +77,13 @@ function place(l: { path: string; line?: number }): string {
 
 export function ToolBody({ call }: { call: ToolCall }) {
   const raw = call.content.length === 0;
+  const shown = new Set(call.content.map((c) => (c.type === 'diff' ? c.path : '')));
+  const locations = call.locations.filter((l) => !shown.has(l.path));
   return (
     <div class="tool-body">
-      {call.locations.length > 0 ? (
+      {locations.length > 0 ? (
         <ul class="locations">
-          {call.locations.slice(0, 50).map((l, i) => (
+          {locations.slice(0, 50).map((l, i) => (
             <li key={i}>{place(l)}</li>
           ))}
         </ul>

@@ -34,18 +34,24 @@ export function CopyButton({ text, what = 'code' }: { text: () => string; what?:
   );
 }
 
-/** A section whose body is only built once it has been opened. */
+/** A section whose body is only built once it has been opened. `open` opens it until a person has decided otherwise. */
 export function Fold({ summary, children, open = false, class: className = '' }: { summary: ComponentChildren; children: () => ComponentChildren; open?: boolean; class?: string }) {
-  const shown = useSignal(open);
+  const decided = useSignal<boolean | undefined>(undefined);
+  const shown = decided.value ?? open;
   return (
-    <details class={`fold ${className}`} open={shown.value} onToggle={(e) => (shown.value = e.currentTarget.open)}>
-      <summary>
+    <details class={`fold ${className}`} open={shown}>
+      <summary
+        onClick={(e) => {
+          e.preventDefault();
+          decided.value = !shown;
+        }}
+      >
         <span class="fold-mark">
           <icons.Chevron />
         </span>
         {summary}
       </summary>
-      {shown.value ? <div class="fold-body">{children()}</div> : null}
+      {shown ? <div class="fold-body">{children()}</div> : null}
     </details>
   );
 }
