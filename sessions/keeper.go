@@ -252,6 +252,7 @@ func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]struct{}) e
 		switch {
 		case err == nil:
 			s.journal.Stored(last)
+			k.compact(ctx, s, len(runs[i].Events))
 			if s.journal.Head().Seq > last {
 				k.mark(s, true)
 			}
@@ -262,6 +263,23 @@ func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]struct{}) e
 		}
 	}
 	return failed
+}
+
+// compact trims what is stored of s to what its journal retains, once in a while.
+func (k *keeper) compact(ctx context.Context, s *session, appended int) {
+	limits := s.m.cfg.Journal
+	if s.sinceTrim += appended; s.sinceTrim < limits.MaxEvents/10 {
+		return
+	}
+	s.sinceTrim = 0
+	info, err := k.store.JournalInfo(ctx, s.principal, s.journalName())
+	start := s.journal.Start().Seq
+	if err == nil && info.First <= start && (info.Events > int64(limits.MaxEvents) || info.Bytes > limits.MaxBytes) {
+		err = k.store.Compact(ctx, s.principal, s.journalName(), s.fence, start, nil)
+	}
+	if err != nil {
+		k.log.Warn("journal could not be trimmed", "session", s.bound.Load().id, "err", err)
+	}
 }
 
 // giveUp reports whether err means that nothing of s will ever be stored again: another owner has its journal, or the

@@ -34,6 +34,7 @@ type session struct {
 	parked     *time.Timer                // puts it to sleep when no view comes back
 	listed     string                     // title in the agent's list, when nothing better is known
 	fence      uint64                     // under which its journal is written
+	sinceTrim  int                        // events stored since the stored journal was last trimmed; the keeper's
 	stored     bool                       // its journal is open in the store; the keeper's
 	noHistory  bool                       // the agent could only resume it: what was said before is not known
 	muted      bool                       // messages that the agent replays while it is woken are not events
@@ -85,8 +86,12 @@ func (s *session) park() {
 	s.parked = time.AfterFunc(s.m.cfg.SleepAfter, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.view == nil {
-			s.rest()
+		switch {
+		case s.view != nil:
+		case s.rest():
+			s.parked.Reset(s.m.cfg.SleepAfter)
+		case s.proc == nil && s.m.keeper != nil:
+			s.m.spawn(func(ctx context.Context) { s.m.evictSession(ctx, s) })
 		}
 	})
 }

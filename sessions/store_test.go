@@ -197,6 +197,39 @@ func TestStore_UnavailableTurnsGoOnAndPromptsAreRefused(t *testing.T) {
 	})
 }
 
+// A view that sleeps and that nobody looks at costs no memory; it comes back as it was.
+func TestV20_SleepingViewsLeaveTheMemory(t *testing.T) {
+	scenario(t, agenttest.Profile{}, sessions.Config{}, func(b *bench) {
+		c := b.optedIn()
+		a := c.newSession()
+		c.prompt(a, "one")
+		c.take()
+		c.prompt(a, "/new")
+		c.prompt(a, "two")
+		session, epoch, seq := cursor(t, c.take())
+		away := c.binding(a)
+		a.Detach()
+		time.Sleep(3 * time.Hour)
+		synctestWait()
+		if s := b.m.Stats(); s.Views != 0 || s.JournalBytes != 0 {
+			t.Errorf("%d views with %d bytes are in memory", s.Views, s.JournalBytes)
+		}
+		d := b.optedIn()
+		x := d.resume(a.Handle(), after(session, epoch, seq))
+		frames := d.take()
+		r := decode(t, frames[0]).Result.Meta.Acpgate
+		if r.Resync != "" || r.Binding != away {
+			t.Errorf("result %s", frames[0])
+		}
+		d.prompt(x, "three")
+		d.expect("agent:ECHO[three] stop:end_turn")
+		d.prompt(x, "/resume "+a.Handle())
+		if got := brief(t, d.take()); !strings.HasPrefix(got, "user:one agent:ECHO[one]") {
+			t.Errorf("saw %s", got)
+		}
+	})
+}
+
 // A prompt is not written to the agent before it is stored; one that cannot be stored never runs.
 func TestV16_PromptIsStoredBeforeTheAgentSeesIt(t *testing.T) {
 	scenario(t, agenttest.Profile{}, sessions.Config{}, func(b *bench) {

@@ -117,9 +117,14 @@ func (v *View) idleTick() {
 		v.mu.Unlock()
 		return
 	}
-	if len(v.atts) == 0 && (!v.prompted || v.proc == nil) {
+	if len(v.atts) == 0 && !v.prompted {
 		v.mu.Unlock()
-		v.m.spawn(func(ctx context.Context) { v.m.end(ctx, v, !v.prompted) })
+		v.m.spawn(func(ctx context.Context) { v.m.end(ctx, v, true) })
+		return
+	}
+	if len(v.atts) == 0 && v.proc == nil && v.m.keeper != nil {
+		v.mu.Unlock()
+		v.m.spawn(func(ctx context.Context) { v.m.evict(ctx, v) })
 		return
 	}
 	if v.proc != nil && v.session.rest() {
