@@ -199,7 +199,17 @@ func (m message) text() string {
 	return p.Update.Content.Text
 }
 
+// recv returns the next frame, but for the list of the gateway's own commands that every session begins with.
 func (c *client) recv() message {
+	c.t.Helper()
+	for {
+		if m := c.recvAny(); !strings.Contains(m.raw, "Explain the commands of the gateway") {
+			return m
+		}
+	}
+}
+
+func (c *client) recvAny() message {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
