@@ -216,7 +216,7 @@ func (v *View) shut(why *Error) bool {
 	if v.closed {
 		return false
 	}
-	v.closed = true
+	v.closed, v.stopped = true, why.Reason == "gateway_stopped"
 	for _, t := range []*time.Timer{v.idle, v.alone} {
 		if t != nil {
 			t.Stop()

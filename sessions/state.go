@@ -56,7 +56,7 @@ type forceStopData struct {
 func (v *View) state() stateData {
 	s := stateData{View: v.handle, Binding: v.bound.Load().id, State: "idle", Queue: []queueData{}, Requests: []requestData{}}
 	switch {
-	case v.closed:
+	case v.closed && !v.stopped:
 		s.State = "closed"
 	case v.turn != nil && v.turn.cancelled:
 		s.State = "stopping"

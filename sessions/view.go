@@ -29,6 +29,7 @@ type View struct {
 
 	waking   bool
 	closed   bool
+	stopped  bool // closed because the gateway stops: the conversation goes on with the next one
 	atts     map[*Attachment]struct{}
 	turn     *turn
 	last     *turn
