@@ -98,6 +98,7 @@ func (m *Manager) deleteID(ctx context.Context, k viewKey) error {
 	}
 	m.markID(k)
 	m.known.drop(k.principal, k.agent, k.handle)
+	m.unsaveSession(ctx, k)
 	return m.deleteAtAgent(ctx, k)
 }
 
@@ -182,8 +183,12 @@ func (m *Manager) end(ctx context.Context, v *View, remove bool) {
 // retire forgets a session that no view is bound to, closes it at the agent, and deletes it there if remove is set.
 func (m *Manager) retire(ctx context.Context, s *session, remove bool) {
 	defer m.forget(s)()
-	if p := s.end(); p != nil {
+	p := s.end()
+	if p != nil {
 		m.closeAtAgent(ctx, p, s.bound.Load().id, remove)
+	}
+	if remove {
+		m.unsaveSession(ctx, s.key())
 	}
 }
 

@@ -94,7 +94,10 @@ func (s *session) completed() []journal.Event {
 		switch e.Type {
 		case journal.Prompt:
 			var p journal.PromptData
-			if v != nil && v.turn != nil && json.Unmarshal(e.Data, &p) == nil && p.Turn == v.turn.id {
+			if json.Unmarshal(e.Data, &p) != nil || p.View != "" {
+				return true // a command of the gateway
+			}
+			if v != nil && v.turn != nil && p.Turn == v.turn.id {
 				return false // the turn that runs is left out whole
 			}
 			out = append(out, e)

@@ -289,6 +289,7 @@ func (k *keeper) giveUp(s *session, err error) bool {
 		return false
 	}
 	k.log.Error("journal can no longer be stored", "session", s.bound.Load().id, "err", err)
+	s.lost.Store(errors.Is(err, ErrFenced))
 	s.journal.Persist(nil)
 	s.journal.Failed(err)
 	return true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/acpgate/acpgate/agentpool/wire"
 	"github.com/acpgate/acpgate/sessions/journal"
@@ -129,7 +130,13 @@ func errInUse(v *View) *Error {
 // openExisting serves session/load and session/resume by rule V4: the live view whose binding the session is; else the
 // live view that has it as a handle, moved back to its home session; else a new view on it.
 func (m *Manager) openExisting(ctx context.Context, c Client, f *wire.Frame, p openParams, cwd string, load bool) (*Attachment, error) {
+	if err := m.known.recall(ctx, c.Principal(), c.Agent()); err != nil {
+		return nil, err
+	}
 	for {
+		if ctx.Err() != nil {
+			return nil, callEnded(ctx)
+		}
 		v, drifted := m.resolve(c, p.SessionID)
 		if v == nil {
 			stored, err := m.restoreView(ctx, c, p.SessionID)
@@ -147,6 +154,8 @@ func (m *Manager) openExisting(ctx context.Context, c Client, f *wire.Frame, p o
 			}
 		}
 		switch {
+		case v == nil && m.known.hidden(c.Principal(), c.Agent(), p.SessionID):
+			return nil, errNotFound(p.SessionID) // it was deleted (rule V13)
 		case v == nil:
 			s, err := m.acquire(ctx, sessKey(c, p.SessionID), f, cwd)
 			if err != nil {
@@ -165,6 +174,7 @@ func (m *Manager) openExisting(ctx context.Context, c Client, f *wire.Frame, p o
 		}
 		a, err := v.join(c, f, p, load)
 		if err == errMoved {
+			time.Sleep(time.Millisecond) // it is being closed or evicted
 			continue
 		}
 		return a, err

@@ -93,6 +93,9 @@ func (v *View) moveTo(s *session, mv *move) {
 	}
 	v.unbind(old.bound.Load().id)
 	v.session = s
+	if mv.discard && v.home == old.bound.Load().id {
+		v.home = s.bound.Load().id // there is no other home to go back to
+	}
 	v.save()
 	entries := 0
 	for a := range v.atts {

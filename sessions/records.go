@@ -104,6 +104,20 @@ func (v *View) unsave() {
 	})
 }
 
+// unsaveSession removes what the store has of a session that was deleted.
+func (m *Manager) unsaveSession(ctx context.Context, k viewKey) {
+	if m.keeper == nil {
+		return
+	}
+	m.keeper.put(k.principal, []Write{
+		{Key: recordKey("session", k.agent, k.handle), Delete: true},
+		{Key: recordKey("bound", k.agent, k.handle), Delete: true},
+	})
+	if err := m.keeper.store.DeleteJournal(ctx, k.principal, k.agent+"/"+k.handle); err != nil {
+		m.log.Warn("journal of a deleted session could not be removed", "session", k.handle, "err", err)
+	}
+}
+
 // saveKey stores the state of a keyed prompt. Under mu.
 func (v *View) saveKey(t *turn) {
 	if t.key == "" {
@@ -247,7 +261,10 @@ func (v *View) endLostTurn() {
 				open = p.Turn
 			}
 		case journal.TurnEnd:
-			open = ""
+			var t journal.TurnEndData
+			if json.Unmarshal(e.Data, &t) == nil && t.Turn == open {
+				open = ""
+			}
 		}
 		return true
 	})
@@ -256,7 +273,7 @@ func (v *View) endLostTurn() {
 	}
 	lost := errOwnerLost()
 	v.last = &turn{id: open, errObj: lost.Object(), ended: time.Now()}
-	v.journal.Append(journal.TurnEnd, time.Now(), mustJSON(turnEndData{Turn: open, Error: lost.Object()}))
+	v.journal.Append(journal.TurnEnd, time.Now(), mustJSON(journal.TurnEndData{Turn: open, Error: lost.Object()}))
 	v.notice(lost.Message + ".")
 }
 

@@ -34,6 +34,7 @@ type session struct {
 	parked     *time.Timer                // puts it to sleep when no view comes back
 	listed     string                     // title in the agent's list, when nothing better is known
 	fence      uint64                     // under which its journal is written
+	lost       atomic.Bool                // another owner has it: no prompt runs here any more
 	sinceTrim  int                        // events stored since the stored journal was last trimmed; the keeper's
 	stored     bool                       // its journal is open in the store; the keeper's
 	noHistory  bool                       // the agent could only resume it: what was said before is not known

@@ -146,14 +146,16 @@ func TestStore_AnotherOwnerFencesTheFirstOff(t *testing.T) {
 		x := d.load(a.Handle())
 		d.prompt(x, "two")
 		d.take()
+		time.Sleep(time.Second) // everything is stored
 		info, err := b.store.JournalInfo(context.Background(), "local", "fake/"+a.Handle())
 		if err != nil {
 			t.Fatal(err)
 		}
 		// The first one, which was only paused, wakes up and writes.
 		lost.lost.Store(false)
-		c.prompt(a, "late")
-		c.settle()
+		time.Sleep(10 * time.Second)
+		_, err = c.try(a, "session/prompt", text("late"))
+		wantError(t, err, -32603, "owner_lost")
 		time.Sleep(time.Second)
 		after, err := b.store.JournalInfo(context.Background(), "local", "fake/"+a.Handle())
 		if err != nil || after.Next != info.Next {

@@ -97,6 +97,9 @@ func (v *View) prompt(a *Attachment, f *wire.Frame) error {
 			return nil
 		}
 	}
+	if v.lost.Load() {
+		return errStore(ErrFenced)
+	}
 	if err := v.m.keeper.down(); err != nil {
 		return err
 	}
@@ -272,7 +275,7 @@ func (v *View) endTurn(t *turn, result, errObj []byte) {
 		w.att.anchorAt(seq, w, v.turnReply(t))
 	}
 	t.waiters = nil
-	v.journal.Append(journal.TurnEnd, t.ended, mustJSON(turnEndData{Turn: t.id, Key: t.key, Result: result, Error: errObj}))
+	v.journal.Append(journal.TurnEnd, t.ended, mustJSON(journal.TurnEndData{Turn: t.id, Key: t.key, Result: result, Error: errObj, Command: t.slash}))
 	v.touch()
 	v.saveKey(t)
 	if !t.slash {
@@ -288,14 +291,6 @@ func (v *View) endTurn(t *turn, result, errObj []byte) {
 		return
 	}
 	v.stateChanged()
-}
-
-// turnEndData is the payload of a journal.TurnEnd event.
-type turnEndData struct {
-	Turn   string          `json:"turn"`
-	Key    string          `json:"key,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"`
-	Error  json.RawMessage `json:"error,omitempty"`
 }
 
 // cancel is session/cancel (rule V17): open requests first, then the queue, then the agent. Under mu.

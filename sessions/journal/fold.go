@@ -17,6 +17,15 @@ type PromptData struct {
 	Content json.RawMessage `json:"content"`
 }
 
+// TurnEndData is the payload of a TurnEnd event.
+type TurnEndData struct {
+	Turn    string          `json:"turn"`
+	Key     string          `json:"key,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   json.RawMessage `json:"error,omitempty"`
+	Command bool            `json:"command,omitempty"` // of the gateway: no turn of the agent
+}
+
 // EntryKind is what a transcript entry is.
 type EntryKind string
 
@@ -102,7 +111,10 @@ func (f *Fold) Add(e Event) {
 			f.prompt(e, p)
 		}
 	case TurnEnd:
-		f.endStep()
+		var t TurnEndData
+		if json.Unmarshal(e.Data, &t) == nil && !t.Command {
+			f.endStep()
+		}
 	case Update:
 		if w, err := wire.Parse(e.Data, LineLimits()); err == nil && w.Update.Present() {
 			f.update(e, &w)
