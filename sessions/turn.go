@@ -161,12 +161,12 @@ func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 	now := time.Now()
 	v.turn, t.started = t, now
 	t.sess, t.first = v.session, v.journal.Head().Seq+1
+	v.saveKey(t) // records are stored before the events that follow them
 	for i, b := range blocks {
 		v.journal.Append(journal.Prompt, now, mustJSON(journal.PromptData{Turn: t.id, Key: t.key, By: t.by, Index: i, Content: b}))
 	}
 	v.stateChanged()
 	v.m.known.prompted(v.session, t.text)
-	v.saveKey(t)
 	// What is asked is stored before the agent hears of it: the same key never runs twice (rule V16).
 	stored := func(err error) {
 		v.mu.Lock()
@@ -275,9 +275,9 @@ func (v *View) endTurn(t *turn, result, errObj []byte) {
 		w.att.anchorAt(seq, w, v.turnReply(t))
 	}
 	t.waiters = nil
+	v.saveKey(t)
 	v.journal.Append(journal.TurnEnd, t.ended, mustJSON(journal.TurnEndData{Turn: t.id, Key: t.key, Result: result, Error: errObj, Command: t.slash}))
 	v.touch()
-	v.saveKey(t)
 	if !t.slash {
 		v.m.known.touch(v.session)
 		v.session.save()
