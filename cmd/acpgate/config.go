@@ -227,6 +227,8 @@ func (c *config) checkLimits(p *problems) {
 			p.add("%s: must be more than 0 (got %v)", limit.flag, limit.text)
 		}
 	}
+	line := agentpool.Spec{Name: "x", Command: "x", LineLimit: int64(c.LineLimit)}
+	p.addAll(line.Validate(), map[string]string{"agents.x.limits.line": "--line-limit"})
 	if c.DrainTimeout < 0 {
 		p.add("--drain-timeout: must not be negative (got %v)", c.DrainTimeout)
 	}
