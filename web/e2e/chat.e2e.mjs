@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { answers, check, connected, eventually, idle, send, shot, withPage } from './lib.mjs';
+import { answers, check, connected, eventually, idle, send, shot, type, withPage } from './lib.mjs';
 
 const png = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FAAhKDveksOjmAAAAAElFTkSuQmCC', 'base64');
 
@@ -67,7 +67,7 @@ export const tests = {
       for (const group of await page.locator('.elicitation fieldset').all()) await group.locator('input').first().check();
       await page.getByRole('button', { name: 'Answer', exact: true }).click();
       await idle(page);
-      check((await answers(page)).join().includes('accepted'), `the answer arrived: ${await answers(page)}`);
+      check((await answers(page)).join().includes('"comment":"3"'), `the answer arrived: ${await answers(page)}`);
       await send(page, 'ELICIT');
       await page.locator('.elicitation').waitFor();
       await page.getByRole('button', { name: 'Decline' }).click();
@@ -119,7 +119,7 @@ export const tests = {
   TestP2_ErrorsSayWhatToDo: (bin) =>
     withPage(bin, {}, async ({ page }) => {
       await page.locator('.newchat input[list=roots]').fill('relative/path');
-      await send(page, 'hello');
+      await type(page, 'hello');
       await page.locator('.problem').waitFor();
       await shot(page, 'error-directory');
       check((await page.locator('#composer').inputValue()) === 'hello', 'the message is not lost');
@@ -189,6 +189,31 @@ export const tests = {
       await page.locator('#composer').fill('y'.repeat(2 << 20));
       await page.locator('#composer').press('Enter');
       await eventually('a long text too', async () => (await page.locator('.composer .field-error').textContent()).includes('too large'));
+    }),
+
+  TestV8_CommandsSwitchTheConversation: (bin) =>
+    withPage(bin, {}, async ({ page }) => {
+      await send(page, 'in the first session');
+      await idle(page);
+      const address = page.url();
+      await type(page, '/new second');
+      await eventually('the new session is empty but for its report', async () => (await page.locator('.report').count()) === 1 && !(await page.locator('.column').textContent()).includes('in the first session'));
+      await idle(page);
+      await shot(page, 'switched');
+      await send(page, 'in the second session');
+      await idle(page);
+      await type(page, '/sessions');
+      await eventually('the list', async () => (await page.locator('.report').last().textContent()).includes('in the first session'));
+      await idle(page);
+      await type(page, '/resume in the first session');
+      await eventually('back in the first', async () => (await page.locator('.user .bubble').first().textContent()) === 'in the first session' && (await page.locator('.outgoing').count()) === 0);
+      check(!(await page.locator('.column').textContent()).includes('in the second session'), 'only the first shows');
+      check(page.url() === address, 'the address stays');
+      await page.reload();
+      await eventually('a reload shows the same', async () => (await page.locator('.user .bubble').first().textContent()) === 'in the first session');
+      await send(page, 'RECALL');
+      await idle(page);
+      check((await answers(page)).at(-1).includes('in the first session'), 'the agent remembers');
     }),
 
   TestCase27_BackgroundOutputIsNoTurn: (bin) =>

@@ -216,10 +216,18 @@ export async function connected(page) {
   await eventually('connected', async () => (await page.locator('#composer').getAttribute('placeholder')) !== 'Message');
 }
 
-/** Sends a message with the keyboard. */
-export async function send(page, text) {
+/** Types a message and presses Enter. */
+export async function type(page, text) {
   await page.locator('#composer').fill(text);
   await page.locator('#composer').press('Enter');
+}
+
+/** Sends a message and waits until it is on the screen. */
+export async function send(page, text) {
+  const bubbles = page.locator('.user, .outgoing');
+  const before = page.url().includes('#/s/') ? await bubbles.count() : 0;
+  await type(page, text);
+  await eventually(`"${text.slice(0, 40)}" on the screen`, async () => (await bubbles.count()) > before);
 }
 
 /** Waits until no turn runs. */
@@ -228,7 +236,9 @@ export async function idle(page) {
 }
 
 /** The text of all agent messages, one string per turn. */
-export function answers(page) {
+export async function answers(page) {
+  // What came last may wait for the next frame.
+  await page.evaluate(() => new Promise((r) => setTimeout(r, 250)));
   return page.locator('.turn').evaluateAll((turns) => turns.map((t) => [...t.querySelectorAll('.message .md')].map((m) => m.textContent).join('\n')));
 }
 

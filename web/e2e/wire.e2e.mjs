@@ -97,7 +97,7 @@ export const tests = {
       await exact(other, 40);
       await send(other, 'ASK from the second tab');
       for (const p of [page, other]) await p.locator('.ask').waitFor();
-      check((await page.locator('.user .bubble').last().textContent()) === 'ASK from the second tab', 'the first tab sees the prompt');
+      await eventually('the first tab sees the prompt', async () => (await page.locator('.user .bubble').last().textContent()) === 'ASK from the second tab');
       await page.locator('.ask [data-choice]').first().click();
       for (const p of [page, other]) await eventually('the card goes away everywhere', async () => (await p.locator('.ask').count()) === 0);
       for (const p of [page, other]) await idle(p);

@@ -21,7 +21,7 @@ export function clip(text: string): Clip {
   const headEnd = count > headLines ? (breaks[headLines - 1] ?? text.length) : text.length;
   const tailStart = count > headLines + tailLines ? (breaks[count - tailLines] ?? 0) + 1 : text.length;
   if (count > headLines + tailLines + 5 && headEnd <= charsMax && text.length - tailStart <= charsMax) {
-    return { head: text.slice(0, headEnd), hidden: count - headLines - tailLines, unit: 'lines', tail: text.slice(tailStart) };
+    return { head: text.slice(0, headEnd), hidden: count + 1 - headLines - tailLines, unit: 'lines', tail: text.slice(tailStart) };
   }
   const a = whole(text, charsMax / 2);
   const b = whole(text, text.length - charsMax / 4);

@@ -1,7 +1,6 @@
 // Where we stand in a session's journal, and what an event means for it. Pure.
 
 import type { EventMeta, Place } from '../wire/types';
-import { placeOf } from '../wire/types';
 
 export type Verdict =
   /** New: apply it. */
@@ -12,6 +11,7 @@ export type Verdict =
   | 'rebuild';
 
 export class Cursor {
+  private journal: { session: string; epoch: string | number } | undefined;
   private at: Place | undefined;
   private base: Place | undefined;
 
@@ -20,22 +20,25 @@ export class Cursor {
     return this.at ?? this.base;
   }
 
-  /** Takes an event in. Frames without a place (snapshots) always apply and move nothing. */
+  /**
+   * Takes an event in. A frame of the session's replay names its journal but has no place there; a snapshot names not
+   * even that. Both apply and move nothing, but for the first frame of another journal.
+   */
   take(meta: EventMeta): Verdict {
-    const to = placeOf(meta);
-    if (!to) return 'apply';
-    const from = this.at;
-    if (!from) {
-      this.at = to;
-      return 'apply';
+    const { session, epoch, seq } = meta;
+    if (session === undefined || epoch === undefined) return 'apply';
+    const known = this.journal;
+    this.journal = { session, epoch };
+    const other = known !== undefined && (known.session !== session || known.epoch !== epoch);
+    if (other) {
+      this.at = undefined;
+      this.base = undefined;
     }
-    if (from.session !== to.session || from.epoch !== to.epoch) {
-      this.at = to;
-      return 'rebuild';
+    if (seq !== undefined) {
+      if (this.at && seq <= this.at.seq) return 'duplicate';
+      this.at = { session, epoch, seq };
     }
-    if (to.seq <= from.seq) return 'duplicate';
-    this.at = to;
-    return 'apply';
+    return other ? 'rebuild' : 'apply';
   }
 
   /**
@@ -43,16 +46,13 @@ export class Cursor {
    * events up to it may still be under way, so it makes no event a duplicate.
    */
   start(from: Place | undefined): void {
+    if (!from) return;
     this.base = from;
-  }
-
-  /** True when place belongs to the journal that we follow. */
-  follows(place: Place | undefined): boolean {
-    const own = this.place;
-    return !!place && !!own && own.session === place.session && own.epoch === place.epoch;
+    this.journal ??= { session: from.session, epoch: from.epoch };
   }
 
   forget(): void {
+    this.journal = undefined;
     this.at = undefined;
     this.base = undefined;
   }

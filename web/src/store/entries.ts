@@ -54,9 +54,14 @@ export interface NoticeEntry extends Base {
   detail?: string;
   severity: 'info' | 'warning' | 'error';
 }
+/** What the gateway answers to one of its own commands. */
+export interface ReportEntry extends Base {
+  readonly kind: 'report';
+  readonly text: string;
+}
 export interface GapEntry extends Base {
   readonly kind: 'gap';
-  text: string;
+  readonly omitted: number;
 }
 export interface CompactionEntry extends Base {
   readonly kind: 'compaction';
@@ -71,7 +76,7 @@ export interface UnknownEntry extends Base {
   readonly update: Dict;
 }
 
-export type Entry = TextEntry | ToolEntry | PlanEntry | NoticeEntry | GapEntry | CompactionEntry | UnknownEntry;
+export type Entry = TextEntry | ToolEntry | PlanEntry | NoticeEntry | ReportEntry | GapEntry | CompactionEntry | UnknownEntry;
 
 export interface Turn {
   readonly id: string;

@@ -90,6 +90,12 @@ export class Link {
     if (this.wait) this.wait.go();
   }
 
+  /** Brings the whole history of a session, of which only the end is here. The connection is made anew for it. */
+  showAll(session: Session): void {
+    session.forget();
+    this.connection?.close();
+  }
+
   /** Makes a session. Rejects with what the agent or the gateway said. */
   async create(cwd: string): Promise<Session> {
     const connection = await this.connected();

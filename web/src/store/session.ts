@@ -9,6 +9,7 @@ import { attachMeta, dict, eventMeta, ident, str, turnResult, viewState } from '
 import type { ContentBlock, EventMeta, RpcId, TurnResult, ViewState } from '../wire/types';
 import { Asks, type Ask } from './asks';
 import { Cursor } from './cursor';
+import { textOf } from './entries';
 import type { Flusher } from './flush';
 import { outgoing, patch, restore, save, without, type Outgoing, type Shelf } from './outbox';
 import { Surroundings } from './surroundings';
@@ -105,8 +106,7 @@ export class Session {
   private adopt(result: unknown): void {
     const meta = attachMeta(result);
     batch(() => {
-      if (meta.resync === 'epoch' && !this.cursor.follows(meta.cursor)) this.rebuild();
-      else if (meta.resync === 'trimmed' && this.untouched) this.rebuild();
+      if (meta.resync !== undefined && this.untouched) this.rebuild(meta.resync);
       this.untouched = false;
       if (!this.cursor.place) this.cursor.start(meta.cursor);
       if (meta.cwd !== undefined) this.cwd.value = meta.cwd;
@@ -115,13 +115,24 @@ export class Session {
     });
   }
 
-  // What we know is of a journal that is gone; all that is retained comes again. Prompts whose turn had begun are not
-  // sent again: nobody can tell how far the agent came.
-  private rebuild(): void {
-    this.transcript.reset();
+  // What we know is of a journal that is gone, or that we no longer follow; all that matters comes again. When the
+  // gateway lost its memory, prompts whose turn had begun are not sent again: nobody can tell how far the agent came.
+  private rebuild(why: string): void {
+    this.clear();
     this.cursor.forget();
-    this.around.plan.value = [];
+    if (why !== 'epoch') return;
     this.setOutbox(this.outbox.value.map((i) => (i.phase === 'running' ? { ...i, phase: 'failed', problem: interrupted } : i)));
+  }
+
+  private clear(): void {
+    this.transcript.reset();
+    this.around.plan.value = [];
+    this.around.usage.value = undefined;
+  }
+
+  /** Forgets what is here, so that the next attach brings the whole history instead of its end. */
+  forget(): void {
+    this.cursor.forget();
   }
 
   // --- events --------------------------------------------------------------------------------------------------
@@ -134,6 +145,7 @@ export class Session {
     // Our own prompt, told on replay or by another connection: we have its text.
     const item = meta.kind === 'prompt' ? this.mine(meta.key) : undefined;
     if (item && meta.turn !== undefined) this.began(item, meta.turn);
+    if (meta.kind === 'report') this.reported();
     if (!this.around.take(update, meta)) this.transcript.apply(update, meta);
     if (!meta.replay && meta.kind === undefined) this.lastOutput.value = Date.now();
   }
@@ -150,6 +162,7 @@ export class Session {
       if (now.lastTurn) this.ended(now.lastTurn.turn, now.lastTurn.key, now.lastTurn, meta);
       const item = now.turn && this.mine(now.turn.key);
       if (item && now.turn) this.began(item, now.turn.turn);
+      this.transcript.runs(now.turn?.turn);
       // What a replay tells about open requests was true then; the snapshot behind it tells what is true now.
       if (!meta.replay) this.asks.settle(now.requests.map((r) => r.id));
       this.view.value = now;
@@ -189,21 +202,23 @@ export class Session {
     }
   }
 
+  // A command of the gateway is no turn of the view: its report is the first that is heard of it.
+  private reported(): void {
+    const item = this.outbox.value.find((i) => i.inflight && i.phase === 'sent' && textOf(i.blocks).startsWith('/'));
+    if (item) this.began(item, `command ${item.key}`);
+  }
+
   private began(item: Outgoing, turn: string): void {
     this.transcript.begin(turn, item.key, item.blocks);
     this.setOutbox(patch(this.outbox.value, item.key, { phase: 'running', turn }));
   }
 
-  // False when the event was seen before.
+  // False when the event was seen before. An event of another session means that the view has moved there.
   private admit(meta: EventMeta): boolean {
     const verdict = this.cursor.take(meta);
     if (verdict === 'duplicate') return false;
-    if (verdict === 'rebuild') {
-      const at = this.cursor.place;
-      this.rebuild();
-      if (at) this.cursor.take({ session: at.session, epoch: at.epoch, seq: at.seq });
-    }
-    if (meta.seq !== undefined) this.untouched = false;
+    if (verdict === 'rebuild') this.clear();
+    if (meta.session !== undefined) this.untouched = false;
     return true;
   }
 

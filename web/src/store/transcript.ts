@@ -23,6 +23,10 @@ export class Transcript {
   private list: Turn[] = [];
   private readonly shape = rev();
   private readonly byTurn = new Map<string, Turn>();
+  private readonly byKey = new Map<string, Turn>();
+  private readonly replayed = new Map<string, TextEntry>();
+  // The turn that output belongs to while it runs: a command of the gateway may come after it.
+  private current: Turn | undefined;
   private readonly tools = new Map<string, { turn: Turn; entry: ToolEntry }>();
   private readonly messages = new Map<string, { turn: Turn; entry: TextEntry }>();
   private readonly compactions = new Map<string, CompactionEntry>();
@@ -46,42 +50,52 @@ export class Transcript {
 
   /** True when the prompt with this key is in the transcript. */
   hasKey(key: string): boolean {
-    return this.list.some((t) => t.key === key);
+    return this.byKey.has(key);
   }
 
   /** Forgets everything, before a replay builds it again. */
   reset(): void {
     this.list = [];
-    for (const m of [this.byTurn, this.tools, this.messages, this.compactions]) m.clear();
+    this.current = undefined;
+    for (const m of [this.byTurn, this.byKey, this.replayed, this.tools, this.messages, this.compactions]) m.clear();
     this.flusher.mark(this.shape);
   }
 
   /** A turn of our own begins; blocks are what was sent. Known turns stay as they are. */
   begin(id: string, key: string | undefined, blocks: readonly ContentBlock[]): void {
-    if (this.byTurn.has(id)) return;
-    const turn = this.open(id, key, false);
-    this.push(turn, { kind: 'user', ...this.base(), blocks: [...blocks] });
+    const known = this.byTurn.get(id) ?? (key === undefined ? undefined : this.byKey.get(key));
+    if (known) this.byTurn.set(id, known);
+    else this.push(this.open(id, key, false), { kind: 'user', ...this.base(), blocks: [...blocks] });
+  }
+
+  /** The turn that runs now, from the view's state; undefined when none does. */
+  runs(id: string | undefined): void {
+    this.current = id === undefined ? undefined : this.byTurn.get(id);
   }
 
   /** The turn ended. Unknown turns (trimmed, or of another client and still without text) are ignored. */
   finish(id: string, result: TurnResult, ts: number | undefined): void {
     const turn = this.byTurn.get(id);
-    if (!turn || turn.end) return;
+    if (!turn) return;
+    if (this.current === turn) this.current = undefined;
+    if (turn.end) {
+      // The answer to the prompt may come before the event that has the time.
+      if (ts !== undefined) turn.end.ts ??= ts;
+      return;
+    }
     turn.end = { ...result, ...opt('ts', ts) };
     this.flusher.mark(turn.rev);
-  }
-
-  /** A marker where history is missing. */
-  gap(text: string): void {
-    this.push(this.host(undefined, {}), { kind: 'gap', ...this.base(), text });
   }
 
   /** Folds one session/update in. Updates that only change the session's state must not come here. */
   apply(update: Dict, meta: EventMeta): void {
     const name = str(update['sessionUpdate']) ?? 'unknown';
     if (meta.kind === 'notice') return this.notice(update, meta);
+    if (meta.kind === 'report') return this.report(update, meta);
+    if (meta.kind === 'gap') return this.push(this.host(undefined, meta), { kind: 'gap', ...this.base(), omitted: meta.omitted ?? 0 });
     const role = roles[name];
-    if (role === 'user') return meta.kind === 'prompt' ? this.prompt(update, meta) : this.replayedUser(update);
+    if (role && this.again(update, meta)) return;
+    if (role === 'user') return meta.turn !== undefined || meta.kind === 'prompt' ? this.prompt(update, meta) : this.replayedUser(update, meta);
     if (role) return this.text(role, update, meta);
     switch (name) {
       case 'tool_call':
@@ -107,13 +121,14 @@ export class Transcript {
     const turn: Turn = { id, rev: rev(), background, entries: [], answered: false, ...opt('key', key) };
     this.list.push(turn);
     this.byTurn.set(id, turn);
+    if (key !== undefined) this.byKey.set(key, turn);
     this.flusher.mark(this.shape);
     return turn;
   }
 
   private push(turn: Turn, entry: Entry): void {
     turn.entries.push(entry);
-    if (entry.kind !== 'user' && entry.kind !== 'notice' && entry.kind !== 'gap') turn.answered = true;
+    if (entry.kind !== 'user' && entry.kind !== 'notice') turn.answered = true;
     this.flusher.mark(turn.rev);
   }
 
@@ -124,6 +139,7 @@ export class Transcript {
   // The turn that output belongs to: the open one; the one that just ended, when this continues it or comes right
   // after it; else a background turn (CASES 25 and 27).
   private host(update: Dict | undefined, meta: EventMeta): Turn {
+    if (this.current) return this.current;
     const last = this.last;
     if (!last) return this.open(`b${++this.count}`, undefined, true);
     const end = last.end;
@@ -155,6 +171,7 @@ export class Transcript {
     const tail = this.tail(turn);
     if (tail?.kind === kind && tail.messageId === id) return this.extend(tail, content);
     const entry: TextEntry = { kind, ...this.base(), blocks: [content], ...opt('messageId', id) };
+    if (meta.entry !== undefined) this.replayed.set(meta.entry, entry);
     if (id !== undefined) this.messages.set(messageKey(kind, id), { turn, entry });
     this.push(turn, entry);
   }
@@ -164,16 +181,30 @@ export class Transcript {
     this.touch(entry);
   }
 
+  // A replayed entry that is here already is replaced, not said twice. True when it was.
+  private again(update: Dict, meta: EventMeta): boolean {
+    const known = meta.entry === undefined ? undefined : this.replayed.get(meta.entry);
+    if (!known || meta.part !== undefined) return false;
+    known.blocks = [block(update['content'])];
+    this.touch(known);
+    return true;
+  }
+
   // The text of a prompt, told to the other clients and on replay. The prompter has it already, under the same turn.
   private prompt(update: Dict, meta: EventMeta): void {
     const content = block(update['content']);
     const id = meta.turn ?? meta.key ?? `p${++this.count}`;
-    const known = this.byTurn.get(id);
+    const known = this.byTurn.get(id) ?? (meta.key === undefined ? undefined : this.byKey.get(meta.key));
     if (!known) {
       const turn = this.open(id, meta.key, false);
-      this.push(turn, { kind: 'user', ...this.base(), blocks: [content], messageId: told });
+      const entry: TextEntry = { kind: 'user', ...this.base(), blocks: [content], messageId: told };
+      if (meta.entry !== undefined) this.replayed.set(meta.entry, entry);
+      // If it is a command beside a running turn, the state that follows says so.
+      this.current = undefined;
+      this.push(turn, entry);
       return;
     }
+    this.byTurn.set(id, known);
     const first = known.entries[0];
     if (first?.kind === 'user' && first.messageId === told && !known.answered) {
       first.blocks.push(content);
@@ -182,7 +213,7 @@ export class Transcript {
   }
 
   // A user message in an agent's own replay of its history, or the echo that some agents send of a live prompt.
-  private replayedUser(update: Dict): void {
+  private replayedUser(update: Dict, meta: EventMeta): void {
     const content = block(update['content']);
     const id = str(update['messageId']);
     const last = this.last;
@@ -195,7 +226,9 @@ export class Transcript {
       }
     }
     const turn = this.open(`h${++this.count}`, undefined, false);
-    this.push(turn, { kind: 'user', ...this.base(), blocks: [content], ...opt('messageId', id) });
+    const entry: TextEntry = { kind: 'user', ...this.base(), blocks: [content], ...opt('messageId', id) };
+    if (meta.entry !== undefined) this.replayed.set(meta.entry, entry);
+    this.push(turn, entry);
   }
 
   // Updates find their call wherever it is; a tool_call with the id of a call of an earlier turn is a new one, as some
@@ -235,6 +268,12 @@ export class Transcript {
     const entry: NoticeEntry = { kind: 'notice', ...this.base(), text, severity, ...opt('detail', str(update['description'])) };
     const last = this.last;
     this.push(last ?? this.host(undefined, meta), entry);
+  }
+
+  private report(update: Dict, meta: EventMeta): void {
+    const text = str(dict(update['content'])['text']) ?? '';
+    // It answers a command, which need not be the turn that runs.
+    this.push(this.last ?? this.host(undefined, meta), { kind: 'report', ...this.base(), text });
   }
 
   private compaction(name: string, update: Dict, meta: EventMeta): void {

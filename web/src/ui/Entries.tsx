@@ -3,6 +3,7 @@ import { textOf } from '../store/entries';
 import { blockSource, linkTarget, oneLine } from '../md/safe';
 import type { ContentBlock } from '../wire/types';
 import { Clipped, Code } from './Code';
+import { useApp } from './context';
 import * as icons from './icons';
 import { Markdown } from './Markdown';
 import { bytes, CopyButton, Fold } from './parts';
@@ -51,7 +52,13 @@ export function EntryView({ entry, live }: { entry: Entry; live: boolean }) {
     case 'notice':
       return <Notice entry={entry} />;
     case 'gap':
-      return <p class="quiet gap">{entry.text}</p>;
+      return <Gap omitted={entry.omitted} />;
+    case 'report':
+      return (
+        <div class="card report">
+          <Markdown text={entry.text} live={false} />
+        </div>
+      );
     case 'compaction':
       return (
         <div class="quiet">
@@ -91,6 +98,22 @@ function Message({ entry, live }: { entry: TextEntry; live: boolean }) {
         </div>
       ) : null}
     </div>
+  );
+}
+
+function Gap({ omitted }: { omitted: number }) {
+  const app = useApp();
+  const all = () => {
+    const session = app.session.value;
+    if (session) app.link.value?.showAll(session);
+  };
+  return (
+    <p class="quiet gap">
+      <span>{omitted > 0 ? `${omitted.toLocaleString()} earlier ${omitted === 1 ? 'entry is' : 'entries are'} not shown` : 'Earlier entries are not shown'}</span>
+      <button type="button" class="link" onClick={all}>
+        Show all
+      </button>
+    </p>
   );
 }
 

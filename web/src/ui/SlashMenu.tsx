@@ -18,7 +18,7 @@ export function SlashMenu({ commands, chosen, onPick }: { commands: AvailableCom
     list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' });
   }, [chosen]);
   return (
-    <ul class="slash" id="slash-menu" role="listbox" aria-label="Commands" ref={list}>
+    <ul class="slash" id="slash-menu" role="listbox" aria-label="Commands" tabIndex={0} ref={list}>
       {commands.map((c, i) => (
         <li
           key={c.name}

@@ -25,6 +25,12 @@ export interface EventMeta {
   turn?: string;
   key?: string;
   ts?: number;
+  /** Id of a replayed entry: the same entry has the same id in every replay. */
+  entry?: string;
+  /** Number of a further content block of a replayed entry. */
+  part?: number;
+  /** Entries that a gap marker stands for. */
+  omitted?: number;
 }
 
 /** `result._meta.acpgate` of session/new, load and resume. */
@@ -35,7 +41,7 @@ export interface AttachMeta {
   agent?: string;
   cwd?: string;
   title?: string;
-  resync?: 'epoch' | 'trimmed';
+  resync?: string;
 }
 
 /** `_meta.acpgate` of initialize. */
@@ -128,8 +134,12 @@ export function eventMeta(params: unknown): EventMeta {
   if (turn !== undefined) out.turn = turn;
   const key = str(m['key']);
   if (key !== undefined) out.key = key;
-  const ts = num(m['ts']);
-  if (ts !== undefined) out.ts = ts;
+  const entry = str(m['entry']);
+  if (entry !== undefined) out.entry = entry;
+  for (const k of ['ts', 'part', 'omitted'] as const) {
+    const v = num(m[k]);
+    if (v !== undefined) out[k] = v;
+  }
   return out;
 }
 
@@ -150,7 +160,8 @@ export function attachMeta(result: unknown): AttachMeta {
   }
   const cursor = placeOf(dict(m['cursor']));
   if (cursor) out.cursor = cursor;
-  if (m['resync'] === 'epoch' || m['resync'] === 'trimmed') out.resync = m['resync'];
+  const resync = str(m['resync']);
+  if (resync !== undefined && resync !== '') out.resync = resync;
   return out;
 }
 
