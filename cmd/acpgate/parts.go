@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -57,9 +58,9 @@ func (c *config) poolConfig(state stateDir, log *slog.Logger, onNotification fun
 	}
 }
 
-func (c *config) managerConfig(agents sessions.Agents, log, audit *slog.Logger) sessions.Config {
+func (c *config) managerConfig(agents sessions.Agents, store sessions.Store, log, audit *slog.Logger) sessions.Config {
 	return sessions.Config{
-		Agents: agents, Logger: log, Audit: audit, Roots: c.roots,
+		Agents: agents, Store: store, Logger: log, Audit: audit, Roots: c.roots,
 		Journal:       journal.Limits{MaxEvents: c.JournalMaxEvents, MaxBytes: int64(c.JournalMaxBytes), MaxAge: c.JournalMaxAge},
 		JournalMemory: int64(c.JournalMemory), Queue: c.Queue, RequestPolicy: sessions.Policy(c.RequestPolicy),
 		SleepAfter: c.SleepAfter, ViewsPerUser: c.MaxViews,
@@ -71,6 +72,7 @@ type gatewayParts struct {
 	listener   net.Listener
 	auth       *auth.Authenticator
 	pool       *agentpool.Pool
+	store      sessions.Store
 	manager    *sessions.Manager
 	page       http.Handler
 	log, audit *slog.Logger
@@ -85,7 +87,10 @@ func (c *config) gatewayConfig(parts gatewayParts) gateway.Config {
 		Listener: parts.listener, TLS: serverTLS, BasePath: c.BasePath, AllowHosts: c.AllowHost, AllowOrigins: c.AllowOrigin,
 		Auth: parts.auth, Sessions: gateway.Serving(parts.manager), Page: parts.page,
 		Agents: c.agentsFor(parts.pool), Roots: c.roots, Version: version(),
-		Checks:  []gateway.Check{{Name: "agent", Func: func(context.Context) error { return parts.pool.CanStart() }}},
+		Checks: []gateway.Check{
+			{Name: "agent", Func: func(context.Context) error { return parts.pool.CanStart() }},
+			{Name: "store", Func: func(ctx context.Context) error { return errors.Join(parts.manager.Ready(), parts.store.Check(ctx)) }},
+		},
 		Metrics: metrics(parts.pool, parts.manager), MetricsOpen: c.MetricsOpen,
 		Limits: gateway.Limits{
 			FrameBytes: int64(c.FrameLimit), LineBytes: int64(c.LineLimit), Queue: c.Queue,

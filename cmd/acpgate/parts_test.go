@@ -41,7 +41,7 @@ func TestT6_FlagsReachTheParts(t *testing.T) {
 		t.Errorf("gateway: %+v", face)
 	}
 
-	mind := cfg.managerConfig(nil, nil, nil)
+	mind := cfg.managerConfig(nil, nil, nil, nil)
 	if want := (journal.Limits{MaxEvents: 19, MaxBytes: 20 << 10, MaxAge: 21 * time.Hour}); mind.Journal != want {
 		t.Errorf("journal %+v, want %+v", mind.Journal, want)
 	}

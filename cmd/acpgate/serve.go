@@ -13,6 +13,7 @@ import (
 	"github.com/acpgate/acpgate/gateway"
 	"github.com/acpgate/acpgate/gateway/auth"
 	"github.com/acpgate/acpgate/sessions"
+	"github.com/acpgate/acpgate/sessions/sqlitestore"
 	"github.com/acpgate/acpgate/web"
 )
 
@@ -39,6 +40,12 @@ func serve(ctx context.Context, s settings, stderr io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.release()) }()
+
+	store, err := sqlitestore.Open(ctx, sqlitestore.Config{Path: state.join("acpgate.db"), Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
 
 	audit, closeAudit, err := openAuditLog(cfg.AuditLog, state)
 	if err != nil {
@@ -69,7 +76,7 @@ func serve(ctx context.Context, s settings, stderr io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop.within(closeTimeout, pool.Close)) }()
 
-	manager, err = sessions.NewManager(cfg.managerConfig(pool, log, audit))
+	manager, err = sessions.NewManager(cfg.managerConfig(pool, store, log, audit))
 	if err != nil {
 		return err
 	}
@@ -80,7 +87,7 @@ func serve(ctx context.Context, s settings, stderr io.Writer) (err error) {
 		return err
 	}
 	server, err := gateway.New(cfg.gatewayConfig(gatewayParts{
-		listener: listener, auth: authenticator, pool: pool, manager: manager, page: page, log: log, audit: audit,
+		listener: listener, auth: authenticator, pool: pool, store: store, manager: manager, page: page, log: log, audit: audit,
 	}))
 	if err != nil {
 		return err
