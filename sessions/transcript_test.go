@@ -238,9 +238,10 @@ func (p *player) flush() {
 }
 
 var (
-	randomID = regexp.MustCompile(`"(turn-|notice-|report-)?[A-Z2-7]{12,26}"`)
-	epochs   = regexp.MustCompile(`"epoch":\d+`)
-	commands = regexp.MustCompile(`"availableCommands":\[\{.*?\],"sessionUpdate"`)
+	randomID  = regexp.MustCompile(`"(turn-|notice-|report-)?[A-Z2-7]{12,26}"`)
+	epochs    = regexp.MustCompile(`"epoch":\d+`)
+	epochName = regexp.MustCompile(`"epoch":E\d+`)
+	commands  = regexp.MustCompile(`"availableCommands":\[\{.*?\],"sessionUpdate"`)
 )
 
 // normal replaces what differs from run to run.
