@@ -100,6 +100,8 @@ type Journal struct {
 	// next and total are written under mu and read without it by readers that only want to know whether there is more.
 	next  atomic.Uint64 // seq of the event to come; the first is 1
 	total atomic.Int64  // bytes ever appended
+	// asked is set from a call of dirty until Unstored answers it: one call is enough for many events.
+	asked atomic.Bool
 	// noThrottle is the Unix time in nanoseconds until which Throttle does not wait.
 	noThrottle atomic.Int64
 
@@ -163,6 +165,7 @@ func (t Type) Critical() bool { return t == Prompt || t == TurnEnd || t == Reque
 // Unstored returns events that are not stored yet, at most about maxBytes of payload, and whether older ones were trimmed
 // away before they could be stored.
 func (j *Journal) Unstored(maxBytes int) (events []Event, gap bool) {
+	j.asked.Store(false)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	seq := j.stored + 1
@@ -283,7 +286,7 @@ func (j *Journal) Append(t Type, now time.Time, data []byte) uint64 {
 		r.notify()
 	}
 	j.mu.Unlock()
-	if dirty != nil {
+	if dirty != nil && (t.Critical() || !j.asked.Swap(true)) {
 		dirty(t.Critical())
 	}
 	for _, r := range lost {
