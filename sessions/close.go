@@ -97,6 +97,7 @@ func (m *Manager) deleteID(ctx context.Context, k viewKey) error {
 		m.retire(ctx, s, false)
 	}
 	m.markID(k)
+	m.voidSlots(k)
 	m.known.drop(k.principal, k.agent, k.handle)
 	m.unsaveSession(ctx, k)
 	return m.deleteAtAgent(ctx, k)

@@ -45,6 +45,8 @@ type Config struct {
 	RequestsPerView int           // open requests of the agent in one view, default 64
 	CallsPerView    int           // open calls of clients in one view beside prompts, default 64
 	KeysPerView     int           // remembered prompt keys of one view, default 256
+	SlotTTL         time.Duration // for which a staged side conversation can be opened, default 15 min
+	SideGateOff     bool          // side conversations may change things; they are only advised not to
 	KeyTTL          time.Duration // for which a prompt key is remembered, default 24 h
 }
 
@@ -81,6 +83,7 @@ func (c Config) withDefaults() Config {
 	def(&c.CloseWait, 5*time.Second)
 	def(&c.CallTimeout, 2*time.Minute)
 	def(&c.KeyTTL, 24*time.Hour)
+	def(&c.SlotTTL, 15*time.Minute)
 	return c
 }
 
@@ -124,6 +127,7 @@ func (c Config) Validate() error {
 		{"CloseWait", int64(c.CloseWait)},
 		{"CallTimeout", int64(c.CallTimeout)},
 		{"KeyTTL", int64(c.KeyTTL)},
+		{"SlotTTL", int64(c.SlotTTL)},
 	} {
 		if f.n < 0 {
 			bad(f.name, "must not be negative", f.n)

@@ -31,11 +31,15 @@ func (m *Manager) fork(ctx context.Context, c Client, f *wire.Frame, p openParam
 		return nil, err
 	}
 	child := m.newSession(c.Principal(), c.Agent(), cwd)
+	child.lineage = &lineage{Parent: bound.id, ParentHandle: p.SessionID, Rung: "seed"}
 	for _, e := range events {
 		child.journal.Append(e.Type, time.UnixMilli(e.Time), e.Data)
 	}
+	child.seed = child.journal.Head().Seq
+	child.lineage.SeedLength = countMessages(child)
 	var raw []byte
 	if sibling != nil {
+		child.lineage.Rung = "fork"
 		g := mustFrame(wire.Splice(nil, f.Raw, f.EditSession(bound.tok)))
 		child.prompted, child.muted = true, true
 		raw, err = m.makeIn(ctx, child, sibling, g)
@@ -81,9 +85,20 @@ func (m *Manager) seedNew(ctx context.Context, child *session, f *wire.Frame, ev
 		return nil, err
 	}
 	if text := historyText(events); text != "" {
-		child.prefix = []json.RawMessage{historyBlock(text, proc.Info().EmbeddedContext)}
+		child.addPrefix(prefixBlock{Kind: "history", Block: historyBlock(text, proc.Info().EmbeddedContext)})
 	}
 	return m.makeIn(ctx, child, proc, mustFrame(wire.AppendRequest(nil, f.ID.Of(f.Raw), "session/new", paramsFor(paramsOf(f), ""))))
+}
+
+// completedUpTo is completed, of what lies before the end of a turn at cut. Under mu.
+func (s *session) completedUpTo(cut uint64) []journal.Event {
+	var out []journal.Event
+	for _, e := range s.completed() {
+		if e.Seq <= cut {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // completed returns copies of the events of turns that have ended, prompts and the agent's messages. Under mu.
@@ -145,6 +160,7 @@ func (s *session) eachUpdate(fn func(*wire.Frame) bool) {
 
 const (
 	historyTag   = "acpgate-history"
+	historyURI   = "acpgate://history"
 	historyBytes = 256 << 10 // the end of the conversation that a seeded child gets
 )
 
@@ -204,7 +220,7 @@ func historyText(events []journal.Event) string {
 func historyBlock(text string, embedded bool) json.RawMessage {
 	if embedded {
 		return mustJSON(map[string]any{"type": "resource", "resource": map[string]string{
-			"uri": "acpgate://history", "mimeType": "text/plain", "text": text,
+			"uri": historyURI, "mimeType": "text/plain", "text": text,
 		}})
 	}
 	return mustJSON(map[string]string{"type": "text", "text": "<" + historyTag + ">\n" + text + "\n</" + historyTag + ">"})

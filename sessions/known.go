@@ -28,7 +28,23 @@ type Row struct {
 	Title     string `json:"title,omitempty"`
 	UpdatedAt string `json:"updatedAt,omitempty"`
 
-	at time.Time
+	Meta *rowMeta `json:"_meta,omitempty"`
+
+	Lineage *lineage `json:"-"` // of a child
+	at      time.Time
+}
+
+type rowMeta struct {
+	Gate json.RawMessage `json:"acpgate"`
+}
+
+// setLineage notes where a child comes from, in the form in which lists carry it.
+func (r *Row) setLineage(l *lineage) {
+	if r.Lineage = l; l != nil {
+		gate := map[string]any{}
+		l.add(gate)
+		r.Meta = &rowMeta{mustJSON(gate)}
+	}
 }
 
 const (
@@ -57,6 +73,7 @@ func (k *known) prompted(v *session, text string) {
 			title, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 		}
 		r = &Row{SessionID: key.handle, Cwd: v.cwd, Title: clip(title, maxTitle)}
+		r.setLineage(v.lineage)
 		k.rows[key] = r
 	}
 	r.stamp()
@@ -116,6 +133,17 @@ func (k *known) drop(principal, agent, id string) {
 	k.keeper.put(principal, nil,
 		IndexWrite{Index: "rows/" + agent, Member: id, Remove: true},
 		IndexWrite{Index: "gone/" + agent, Member: id, Score: time.Now().UnixMilli()})
+}
+
+func (k *known) row(key viewKey) *Row {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.rows[key]
+	if r == nil {
+		return nil
+	}
+	c := *r
+	return &c
 }
 
 func (k *known) hidden(principal, agent, id string) bool {
@@ -197,5 +225,11 @@ func (k *known) take(key viewKey, index string, row IndexRow) {
 		return
 	}
 	r.at = time.UnixMilli(row.Score)
+	if r.Meta != nil {
+		var l lineage
+		if json.Unmarshal(r.Meta.Gate, &l) == nil {
+			r.Lineage = &l
+		}
+	}
 	k.rows[key] = &r
 }

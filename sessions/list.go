@@ -53,21 +53,29 @@ func (m *Manager) ListSessions(ctx context.Context, c Client, f *wire.Frame) ([]
 	return m.withoutHidden(c, raw), nil
 }
 
-// withoutHidden takes the tombstoned rows out of a page. A page without any passes as the agent wrote it.
+// withoutHidden takes the tombstoned rows out of a page and adds the lineage of children. A page without any passes as the
+// agent wrote it.
 func (m *Manager) withoutHidden(c Client, raw []byte) []byte {
 	rows := wire.Lookup(raw, "sessions")
 	var list []json.RawMessage
 	if !rows.Present() || json.Unmarshal(rows.Of(raw), &list) != nil {
 		return raw
 	}
+	changed := false
 	keep := make([]json.RawMessage, 0, len(list))
 	for _, r := range list {
 		id, err := wire.Unquote(wire.Lookup(r, "sessionId").Of(r))
-		if err != nil || !m.known.hidden(c.Principal(), c.Agent(), id) {
-			keep = append(keep, r)
+		if err == nil && m.known.hidden(c.Principal(), c.Agent(), id) {
+			changed = true
+			continue
 		}
+		if own := m.known.row(sessKey(c, id)); err == nil && own != nil && own.Lineage != nil {
+			changed = true
+			r = own.Lineage.inRow(r, own.Title)
+		}
+		keep = append(keep, r)
 	}
-	if len(keep) == len(list) {
+	if !changed {
 		return raw
 	}
 	return wire.Splice(nil, raw, wire.Edit{Span: rows, With: mustJSON(keep)})
@@ -162,4 +170,24 @@ func walkList(ctx context.Context, proc Agent, cwd string, fn func(Row) bool) er
 		seen[cursor] = true
 	}
 	return nil
+}
+
+// inRow puts the lineage, and the title that we gave the child, into the agent's row of it.
+func (l *lineage) inRow(row json.RawMessage, title string) json.RawMessage {
+	m := openMembers(row)
+	if m == nil {
+		return row
+	}
+	gate := map[string]any{}
+	l.add(gate)
+	meta := openMembers(m["_meta"])
+	if meta == nil {
+		meta = map[string]json.RawMessage{}
+	}
+	meta["acpgate"] = mustJSON(gate)
+	m["_meta"] = mustJSON(meta)
+	if title != "" && l.Side {
+		m["title"] = mustJSON(title)
+	}
+	return mustJSON(m)
 }

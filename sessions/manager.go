@@ -45,6 +45,8 @@ type Manager struct {
 	aliases  map[viewKey]*View
 	sessions map[viewKey]*session // by session id: bound, parked or asleep
 	ended    map[viewKey]closedMark
+	slots    map[string]*slot // by connection
+	tokens   map[string]*slot // by claim token
 	perUser  map[string]int
 	opening  map[viewKey]*opening
 	closing  map[viewKey]chan struct{} // sessions that are being closed at their agents
@@ -69,7 +71,7 @@ func NewManager(cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, audit: cfg.Audit,
 		budget: journal.NewBudget(cfg.JournalMemory), known: newKnown(),
-		views: map[viewKey]*View{}, aliases: map[viewKey]*View{}, sessions: map[viewKey]*session{}, ended: map[viewKey]closedMark{},
+		views: map[viewKey]*View{}, aliases: map[viewKey]*View{}, sessions: map[viewKey]*session{}, ended: map[viewKey]closedMark{}, slots: map[string]*slot{}, tokens: map[string]*slot{},
 		perUser: map[string]int{}, opening: map[viewKey]*opening{}, closing: map[viewKey]chan struct{}{},
 	}
 	for _, r := range cfg.Roots {

@@ -16,14 +16,28 @@ type openParams struct {
 	AdditionalDirectories []string          `json:"additionalDirectories"`
 	MCPServers            []json.RawMessage `json:"mcpServers"`
 	Meta                  struct {
-		Gate struct {
-			View  bool        `json:"view"`
-			After *cursorData `json:"after"`
-			Adopt bool        `json:"adopt"`
-		} `json:"acpgate"`
+		Gate gateMeta `json:"acpgate"`
 	} `json:"_meta"`
 
 	moved bool // the view was brought home for this call: its history is sent, though a resume sends none (rule V9)
+}
+
+// gateMeta is _meta.acpgate of the session methods.
+type gateMeta struct {
+	View  bool            `json:"view"`
+	After *cursorData     `json:"after"`
+	Adopt bool            `json:"adopt"`
+	Claim json.RawMessage `json:"claim"` // false, or the token of a slot
+}
+
+func (g gateMeta) refusesClaim() bool { return string(g.Claim) == "false" }
+
+func (g gateMeta) claimToken() string {
+	token, err := wire.Unquote(g.Claim)
+	if err != nil {
+		return "" // absent, true or false
+	}
+	return token
 }
 
 // Open serves session/new, session/load, session/resume and session/fork. The reply to f leaves through the attachment:
@@ -65,21 +79,28 @@ func (m *Manager) Open(ctx context.Context, c Client, f *wire.Frame) (*Attachmen
 }
 
 func (m *Manager) openNew(ctx context.Context, c Client, f *wire.Frame, p openParams, cwd string) (*Attachment, error) {
+	s, err := m.claim(c, p.Meta.Gate.claimToken(), p.Meta.Gate.refusesClaim(), cwd)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		return m.openSide(ctx, c, f, s)
+	}
 	if p.Meta.Gate.Adopt {
 		if a := m.adoptLatest(ctx, c, f, cwd); a != nil {
 			return a, nil
 		}
 	}
-	s, raw, err := m.makeSession(ctx, c.Principal(), c.Agent(), cwd, f)
+	made, raw, err := m.makeSession(ctx, c.Principal(), c.Agent(), cwd, f)
 	if err != nil {
 		return nil, err
 	}
-	v, err := m.viewOn(s)
+	v, err := m.viewOn(made)
 	if err != nil {
-		m.retire(ctx, s, true)
+		m.retire(ctx, made, true)
 		return nil, err
 	}
-	return v.enter(c, f, raw, journal.Cursor{Epoch: s.journal.Epoch()})
+	return v.enter(c, f, raw, journal.Cursor{Epoch: made.journal.Epoch()})
 }
 
 // enter attaches the client to a view that was just made for it, with the reply in front of everything after from.
@@ -208,7 +229,7 @@ func (m *Manager) resolve(c Client, id string) (v *View, drifted bool) {
 var errMoved = errors.New("sessions: the view was closed or moved meanwhile")
 
 // join attaches a client to a live view and answers its load or resume.
-func (v *View) join(c Client, f *wire.Frame, p openParams, load bool) (*Attachment, error) {
+func (v *View) join(c Client, f *wire.Frame, p openParams, load bool) (a *Attachment, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
@@ -221,6 +242,9 @@ func (v *View) join(c Client, f *wire.Frame, p openParams, load bool) (*Attachme
 	after := p.Meta.Gate.After
 	defer func() {
 		v.checkAnswerable()
+		if a != nil {
+			v.noteLostSlot(a, v.journal.Head().Seq)
+		}
 		v.noteHistory()
 		v.noteOpened(c, f.Method)
 	}()
@@ -230,7 +254,7 @@ func (v *View) join(c Client, f *wire.Frame, p openParams, load bool) (*Attachme
 	case load || p.moved:
 		// What was said, then what the turn that runs has sent so far as it came, then the answer.
 		cut := v.turnStart()
-		a, err := v.newAttachment(c, handle, journal.Cursor{Epoch: head.Epoch, Seq: cut - 1})
+		a, err = v.newAttachment(c, handle, journal.Cursor{Epoch: head.Epoch, Seq: cut - 1})
 		if err != nil {
 			return nil, err
 		}
@@ -242,7 +266,7 @@ func (v *View) join(c Client, f *wire.Frame, p openParams, load bool) (*Attachme
 		a.snapshotFrames(head.Seq, true)
 		return a, nil
 	default:
-		a, err := v.newAttachment(c, handle, head)
+		a, err = v.newAttachment(c, handle, head)
 		if err != nil {
 			return nil, err
 		}

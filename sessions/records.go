@@ -28,7 +28,10 @@ type sessionRecord struct {
 	Title     string                     `json:"title,omitempty"`
 	Mode      string                     `json:"mode,omitempty"`
 	Values    map[string]string          `json:"values,omitempty"` // snapshot lines by kind
-	Prefix    []json.RawMessage          `json:"prefix,omitempty"`
+	Prefix    []prefixBlock              `json:"prefix,omitempty"`
+	Lineage   *lineage                   `json:"lineage,omitempty"`
+	Seed      uint64                     `json:"seed,omitempty"`
+	Compacted bool                       `json:"compacted,omitempty"`
 	Fence     uint64                     `json:"fence"`
 }
 
@@ -65,6 +68,7 @@ func (s *session) save() {
 	r := sessionRecord{
 		Cwd: s.cwd, Open: s.openParams, Opened: s.opened, Prompted: s.prompted, NoHistory: s.noHistory,
 		Title: s.snap.title, Mode: s.snap.mode, Prefix: s.prefix, Fence: s.fence,
+		Lineage: s.lineage, Seed: s.seed, Compacted: s.compacted,
 	}
 	for kind, line := range s.snap.lines {
 		if len(line) <= maxValueLine {
@@ -158,6 +162,7 @@ func (m *Manager) restoreSession(ctx context.Context, k viewKey) (*session, erro
 	s.journal = journal.Restore(info.Epoch, info.Next, events, m.cfg.Journal, m.budget)
 	s.stored = true
 	s.openParams, s.opened, s.prompted, s.noHistory, s.prefix = r.Open, r.Opened, r.Prompted, r.NoHistory, r.Prefix
+	s.lineage, s.seed, s.compacted = r.Lineage, r.Seed, r.Compacted
 	s.snap.mode, s.snap.title = r.Mode, r.Title
 	for kind, line := range r.Values {
 		if s.snap.lines == nil {

@@ -97,6 +97,8 @@ func (a *Attachment) emit(out Out, st *stage, ev journal.Event) bool {
 		return a.emitRequest(out, st, ev)
 	case journal.RequestDone:
 		return a.emitRequestDone(out, st, ev)
+	case journal.Context:
+		return a.emitContext(out, st, ev)
 	case journal.State:
 		if a.optedIn && ev.Seq > st.replay && !a.foreign(stateView(ev.Data)) {
 			return out.Frame(a.encoded(st, ev, func() []byte { return a.stateFrame(ev.Data, a.place(st, ev, "")) }))
@@ -251,4 +253,42 @@ func (a *Attachment) stateFrame(state, member []byte) []byte {
 	b = append(b, "},"...)
 	b = append(b, state[1:]...)
 	return append(b, '}')
+}
+
+// emitContext shows a note that came home as a message of its own, the same live and in a replay (rule S9). That the agent
+// has got an entry, and the framing of a side conversation, are told to opted-in clients alone.
+func (a *Attachment) emitContext(out Out, st *stage, ev journal.Event) bool {
+	var c contextData
+	if json.Unmarshal(ev.Data, &c) != nil {
+		return true
+	}
+	if c.Role != "note" {
+		if !a.optedIn {
+			return true
+		}
+		return out.Frame(a.encoded(st, ev, func() []byte {
+			b := append([]byte(`{"sessionId":`), a.tok...)
+			b = append(append(append(b, `,"_meta":{`...), a.place(st, ev, "")...), `},"id":`...)
+			b = wire.AppendQuote(b, c.ID)
+			b = append(wire.AppendQuote(append(b, `,"state":`...), c.State), '}')
+			return wire.AppendNotification(nil, "_acpgate/context", b)
+		}))
+	}
+	b := append([]byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":`), a.tok...)
+	b = append(b, `,"update":`...)
+	b = append(b, mustJSON(map[string]any{"sessionUpdate": "agent_message_chunk", "messageId": "note-" + c.ID, "content": textBlock(noteCard(c))})...)
+	if a.optedIn {
+		extra := append([]byte(`,"kind":"context","context":`), mustJSON(c)...)
+		b = append(append(append(b, `,"_meta":{`...), a.place(st, ev, string(extra))...), '}')
+	}
+	return out.Frame(append(b, "}}"...))
+}
+
+// noteCard is the text of a note for clients that know nothing of notes.
+func noteCard(c contextData) string {
+	from := "a side conversation"
+	if c.Source.Title != "" {
+		from = "“" + oneLine(c.Source.Title) + "”"
+	}
+	return "Note from " + from + ":\n\n" + c.Text
 }

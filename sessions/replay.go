@@ -110,6 +110,18 @@ func (r *replayer) entry(frames [][]byte, e *journal.Entry) [][]byte {
 	if e.Key != "" {
 		meta["key"] = e.Key
 	}
+	if r.sess.lineage != nil && e.First <= r.sess.seed {
+		meta["inherited"] = true
+	}
+	if e.Kind == journal.Note {
+		if e.Context.Role != "note" {
+			return frames
+		}
+		meta["kind"], meta["context"] = "context", e.Context
+		return append(frames, r.update(map[string]any{
+			"sessionUpdate": "agent_message_chunk", "messageId": id + r.suffix, "content": textBlock(noteCard(e.Context)),
+		}, id, meta))
+	}
 	if e.Kind == journal.Other {
 		return append(frames, r.raw(e.Raw, id, meta))
 	}

@@ -139,12 +139,14 @@ func (v *View) joinResult() []byte {
 
 // openedMeta is the acpgate member of the results of session methods.
 func (v *View) openedMeta(c journal.Cursor, resync string) func(*Attachment) []byte {
-	binding, title := v.bound.Load().id, v.snap.title
+	binding, title, lineage := v.bound.Load().id, v.snap.title, v.lineage
 	return func(a *Attachment) []byte {
-		return metaMember(map[string]any{
+		meta := map[string]any{
 			"view": v.handle, "binding": binding, "agent": v.agentName, "cwd": v.cwd, "title": title, "resync": resync,
 			"cursor": cursorData{binding, c.Epoch, c.Seq},
-		})
+		}
+		lineage.add(meta)
+		return metaMember(meta)
 	}
 }
 

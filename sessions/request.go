@@ -34,6 +34,10 @@ func (a *Attachment) Request(f *wire.Frame) error {
 		a.anchorAt(v.journal.Head().Seq, waiter{a, f.ID.Of(f.Raw)}, reply{result: mustJSON(map[string]int{"otherSessions": others})})
 		kill()
 		return nil
+	case "_acpgate/merge_preview":
+		return v.preview(a, waiter{a, f.ID.Of(f.Raw)})
+	case "_acpgate/merge":
+		return v.sendNote(a, waiter{a, f.ID.Of(f.Raw)}, f.Params.Of(f.Raw))
 	case "_acpgate/queue_cancel":
 		params := f.Params.Of(f.Raw)
 		id, err := wire.Unquote(wire.Lookup(params, "turn").Of(params))

@@ -36,6 +36,10 @@ func (v *View) agentRequest(f *wire.Frame) {
 	switch f.Method {
 	case methodPermission, methodElicit:
 	case "fs/read_text_file", "fs/write_text_file":
+		if f.Method == "fs/write_text_file" && v.gated() {
+			v.respond(id, nil, errReadOnly().Object())
+			return
+		}
 		if v.proc != nil && v.proc.Info().GatewayFS {
 			v.proc.ServeFS(f)
 			return
@@ -60,6 +64,10 @@ func (v *View) agentRequest(f *wire.Frame) {
 		mode := wire.Lookup(f.Params.Of(f.Raw), "mode").Of(f.Params.Of(f.Raw))
 		r.url = wire.Equal(mode, "url")
 		r.form = !r.url
+	}
+	if r.method == methodPermission && v.gated() && v.changes(f) {
+		v.refuseChange(r, f)
+		return
 	}
 	if (v.turn != nil && v.turn.cancelled) || len(v.requests) >= v.m.cfg.RequestsPerView {
 		v.respond(id, r.cancelledResult(), nil)
@@ -119,16 +127,21 @@ func (v *View) watchAlone() {
 // answerByPolicy rejects by the option's kind, because agents take a rejection better than a cancel (CASE 43). It never
 // approves. Under mu.
 func (v *View) answerByPolicy(r *agentRequest) {
+	result, outcome := r.rejection()
+	v.respond(r.agentID, result, nil)
+	v.finishRequest(r, "policy", outcome)
+}
+
+// rejection is the answer that picks the option to reject, by its kind, or cancelled when there is none.
+func (r *agentRequest) rejection() (result []byte, outcome string) {
 	for _, kind := range [...]string{"reject_once", "reject_always"} {
 		for _, o := range r.options {
 			if o.Kind == kind {
-				v.respond(r.agentID, mustJSON(map[string]any{"outcome": map[string]string{"outcome": "selected", "optionId": o.ID}}), nil)
-				v.finishRequest(r, "policy", o.ID)
-				return
+				return mustJSON(map[string]any{"outcome": map[string]string{"outcome": "selected", "optionId": o.ID}}), o.ID
 			}
 		}
 	}
-	v.answerCancelled(r, "policy")
+	return r.cancelledResult(), "cancelled"
 }
 
 func (r *agentRequest) cancelledResult() []byte {

@@ -40,7 +40,11 @@ type session struct {
 	noHistory  bool                       // the agent could only resume it: what was said before is not known
 	muted      bool                       // messages that the agent replays while it is woken are not events
 	prompted   bool                       // a prompt was ever sent, so that the agent has something to load
-	prefix     []json.RawMessage          // blocks that go in front of the next prompt
+	prefix     []prefixBlock              // what goes in front of the next prompt
+	lineage    *lineage                   // of a side conversation, else nil
+	seed       uint64                     // events up to this seq were inherited
+	compacted  bool                       // the agent has compacted the conversation
+	toolKinds  map[string]string          // kinds of tool calls by id, for the gate of a side conversation
 	snap       snapshot
 
 	formMu     sync.Mutex // a leaf
@@ -129,15 +133,16 @@ func (s *session) AgentLine(f *wire.Frame) {
 			v.withdraw(f)
 		}
 	case "session/update":
-		if s.muted && isMessage(f) {
+		if (s.muted && isMessage(f)) || isTagged(f) {
 			break
 		}
+		s.watch(f)
 		if wire.Equal(f.UpdateKind.Of(f.Raw), commandsUpdate) {
 			f = withOurCommands(f)
 		}
 		s.snap.take(s, f)
 		if v != nil && v.turn != nil {
-			v.turn.answered = true
+			v.turn.answered = v.turn.answered || isMessage(f)
 		}
 		fallthrough
 	default:
@@ -149,6 +154,27 @@ func (s *session) AgentLine(f *wire.Frame) {
 	s.mu.Unlock()
 	if throttle {
 		s.journal.Throttle()
+	}
+}
+
+const maxToolKinds = 1000
+
+// watch notes what an update says about compaction and about kinds of tool calls. Under mu.
+func (s *session) watch(f *wire.Frame) {
+	kind, body := f.UpdateKind.Of(f.Raw), f.Update.Of(f.Raw)
+	switch {
+	case wire.Equal(kind, "compaction_update"):
+		s.compacted = true
+	case s.isSide() && (wire.Equal(kind, "tool_call") || wire.Equal(kind, "tool_call_update")):
+		id, err := wire.Unquote(wire.Lookup(body, "toolCallId").Of(body))
+		k, err2 := wire.Unquote(wire.Lookup(body, "kind").Of(body))
+		if err != nil || err2 != nil {
+			return
+		}
+		if s.toolKinds == nil || len(s.toolKinds) >= maxToolKinds {
+			s.toolKinds = map[string]string{}
+		}
+		s.toolKinds[id] = k
 	}
 }
 

@@ -29,6 +29,8 @@ func commands() []command {
 		{name: "clear", description: "The same as /new", hint: "[title]", moves: true, run: (*View).cmdNew},
 		{name: "resume", description: "Switch this conversation to another session", hint: "<id or title>", moves: true, run: (*View).cmdResume},
 		{name: "drop", description: "Delete a session, without a reference this one, and go on in a new one", hint: "[id or title]", moves: true, run: (*View).cmdDrop},
+		{name: "side", description: "Ask aside: open a side conversation that knows this one and changes nothing", hint: "[question]"},
+		{name: "merge", description: "In a side conversation: bring a short note home"},
 		{name: "help", description: "Explain the commands of the gateway", run: (*View).cmdHelp},
 	}
 }
@@ -83,6 +85,13 @@ func (v *View) slash(t *turn, a *Attachment, cmd *command, rest string, blocks [
 		return errTurnRunning()
 	}
 	t.slash = true
+	switch cmd.name {
+	case "side":
+		v.cmdSide(t, a, rest)
+		return nil
+	case "merge":
+		return v.cmdMerge(t)
+	}
 	v.journal.Append(journal.Prompt, time.Now(), mustJSON(journal.PromptData{
 		Turn: t.id, Key: t.key, By: t.by, View: v.handle, Content: blocks[0],
 	}))

@@ -26,8 +26,11 @@ type turn struct {
 	first   uint64   // seq of its first event there
 
 	call         CallID
-	slash        bool // a command of ours, or a move to another session: the agent knows nothing of it
-	running      bool // the agent has the prompt
+	slash        bool   // a command of ours, or a move to another session: the agent knows nothing of it
+	running      bool   // the agent has the prompt
+	prefix       int    // blocks of the session's prefix that went with it
+	hold         bool   // the answer waits for more than the turn's end
+	onEnd        func() // under mu, when the turn has ended
 	cancelled    bool
 	answered     bool // the agent has sent something for it
 	forceOffered bool
@@ -161,10 +164,17 @@ func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 	now := time.Now()
 	v.turn, t.started = t, now
 	t.sess, t.first = v.session, v.journal.Head().Seq+1
-	v.saveKey(t) // records are stored before the events that follow them
+	v.saveKey(t)       // records are stored before the events that follow them
+	if blocks == nil { // of ours: it is no part of the transcript
+		v.journal.Append(journal.Prompt, now, mustJSON(journal.PromptData{
+			Turn: t.id, Key: t.key, By: t.by, View: v.handle, Content: mustJSON(textBlock(t.text)),
+		}))
+		t.first++
+	}
 	for i, b := range blocks {
 		v.journal.Append(journal.Prompt, now, mustJSON(journal.PromptData{Turn: t.id, Key: t.key, By: t.by, Index: i, Content: b}))
 	}
+	last := v.journal.Head().Seq
 	v.stateChanged()
 	v.m.known.prompted(v.session, t.text)
 	// What is asked is stored before the agent hears of it: the same key never runs twice (rule V16).
@@ -179,7 +189,7 @@ func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 			v.goOn(t)
 		}
 	}
-	if !v.journal.AfterStored(t.first+uint64(len(blocks))-1, stored) {
+	if !v.journal.AfterStored(last, stored) {
 		v.goOn(t)
 	}
 }
@@ -196,8 +206,8 @@ func (v *View) goOn(t *turn) {
 // send writes the running turn's prompt to the agent. Under mu.
 func (v *View) send(t *turn) {
 	f, edits := v.rebind(t.frame)
-	if len(v.prefix) > 0 {
-		edits = append(edits, prefixEdit(f, v.prefix))
+	if t.prefix = len(v.prefix); t.prefix > 0 {
+		edits = append(edits, prefixEdit(f, v.prefixBlocks()))
 	}
 	first := !v.prompted
 	v.prompted = true
@@ -260,8 +270,9 @@ func (v *View) endTurn(t *turn, result, errObj []byte) {
 	if t.force != nil {
 		t.force.Stop()
 	}
-	if len(v.prefix) > 0 && t.running && (errObj == nil || t.answered) {
-		v.prefix = nil
+	if t.prefix > 0 && t.running && (errObj == nil || t.answered) {
+		// An agent that failed before it said anything has not got what was in front of the prompt: it goes with the next one.
+		v.delivered(t.prefix)
 	}
 	if !t.slash {
 		v.last = t
@@ -271,16 +282,21 @@ func (v *View) endTurn(t *turn, result, errObj []byte) {
 	}
 	// The replies are anchored behind the turn's end before it can be read.
 	seq := v.journal.Head().Seq + 1
-	for _, w := range t.waiters {
-		w.att.anchorAt(seq, w, v.turnReply(t))
+	if !t.hold {
+		for _, w := range t.waiters {
+			w.att.anchorAt(seq, w, v.turnReply(t))
+		}
+		t.waiters = nil
 	}
-	t.waiters = nil
 	v.saveKey(t)
 	v.journal.Append(journal.TurnEnd, t.ended, mustJSON(journal.TurnEndData{Turn: t.id, Key: t.key, Result: result, Error: errObj, Command: t.slash}))
 	v.touch()
 	if !t.slash {
 		v.m.known.touch(v.session)
 		v.session.save()
+	}
+	if t.onEnd != nil {
+		t.onEnd()
 	}
 	if v.turn == nil && len(v.queue) > 0 && !v.closed {
 		next := v.queue[0]
@@ -306,7 +322,7 @@ func (v *View) cancel() {
 		v.endTurn(t, []byte(`{"stopReason":"cancelled"}`), nil)
 	}
 	t := v.turn
-	if t == nil || t.cancelled || t.slash {
+	if t == nil || t.cancelled || (t.slash && !t.hold) {
 		return
 	}
 	t.cancelled = true

@@ -29,7 +29,9 @@ type View struct {
 
 	waking   bool
 	closed   bool
-	stopped  bool // closed because the gateway stops: the conversation goes on with the next one
+	slotLost bool   // a connection was lost with a staged side conversation
+	lostSlot string // its question
+	stopped  bool   // closed because the gateway stops: the conversation goes on with the next one
 	atts     map[*Attachment]struct{}
 	turn     *turn
 	last     *turn

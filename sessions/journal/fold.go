@@ -26,6 +26,23 @@ type TurnEndData struct {
 	Command bool            `json:"command,omitempty"` // of the gateway: no turn of the agent
 }
 
+// ContextData is the payload of a Context event. With Role it is a new entry; without one it tells the new state of the entry ID.
+type ContextData struct {
+	ID     string        `json:"id"`
+	Role   string        `json:"role,omitempty"` // framing or note
+	State  string        `json:"state"`          // pending or delivered
+	Text   string        `json:"text,omitempty"`
+	Source ContextSource `json:"source,omitzero"`
+}
+
+// ContextSource says where a context entry comes from.
+type ContextSource struct {
+	Kind    string `json:"kind"`
+	Plugin  string `json:"plugin"`
+	Session string `json:"session,omitempty"`
+	Title   string `json:"title,omitempty"`
+}
+
 // EntryKind is what a transcript entry is.
 type EntryKind string
 
@@ -34,6 +51,7 @@ const (
 	Agent   EntryKind = "agent"
 	Thought EntryKind = "thought"
 	Tool    EntryKind = "tool"
+	Note    EntryKind = "note"  // a context entry
 	Other   EntryKind = "other" // an update of a kind that we do not know, as it came
 )
 
@@ -50,6 +68,7 @@ type Entry struct {
 	Blocks  []json.RawMessage          // of a message or thought: its other content blocks, in order
 	Members map[string]json.RawMessage // of a tool call: the members of tool_call and its updates, the latest of each
 	Raw     []byte                     // of an Other: the line
+	Context ContextData                // of a Note
 	closed  bool                       // nothing without its messageId joins it any more
 	message string                     // messageId of the chunks
 	call    string                     // toolCallId
@@ -115,6 +134,11 @@ func (f *Fold) Add(e Event) {
 		if json.Unmarshal(e.Data, &t) == nil && !t.Command {
 			f.endStep()
 		}
+	case Context:
+		var c ContextData
+		if json.Unmarshal(e.Data, &c) == nil {
+			f.context(e, c)
+		}
 	case Update:
 		if w, err := wire.Parse(e.Data, LineLimits()); err == nil && w.Update.Present() {
 			f.update(e, &w)
@@ -131,6 +155,22 @@ func (f *Fold) prompt(e Event, p PromptData) {
 		last = f.push(&Entry{Kind: User, ID: fmt.Sprintf("u%d", f.n), Turn: p.Turn, Key: p.Key, First: e.Seq, Time: e.Time})
 	}
 	f.grow(last, p.Content)
+}
+
+// context adds a context entry, or notes its new state.
+func (f *Fold) context(e Event, c ContextData) {
+	if c.Role == "" {
+		for _, x := range f.entries {
+			if x.Kind == Note && x.Context.ID == c.ID {
+				x.Context.State = c.State
+			}
+		}
+		return
+	}
+	f.n++
+	f.step = nil
+	entry := f.push(&Entry{Kind: Note, ID: fmt.Sprintf("n%d", f.n), First: e.Seq, Time: e.Time, Context: c})
+	f.account(entry, len(c.Text))
 }
 
 func (f *Fold) update(e Event, w *wire.Frame) {

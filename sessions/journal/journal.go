@@ -24,6 +24,7 @@ const (
 	TurnEnd                     // result or error of a turn
 	State                       // state of the view; view-scoped
 	Notice                      // quiet line of the gateway; view-scoped
+	Context                     // entry beside the conversation, or the news that the agent has got it
 )
 
 // Event is one entry. Data aliases the journal's memory: it never changes, and must not be changed.
@@ -160,7 +161,7 @@ func (j *Journal) Persist(dirty func(urgent bool)) {
 }
 
 // Critical reports whether events of the type are stored before anybody sees them.
-func (t Type) Critical() bool { return t == Prompt || t == TurnEnd || t == Request || t == RequestDone }
+func (t Type) Critical() bool { return t == Prompt || t == TurnEnd || t == Request || t == RequestDone || t == Context }
 
 // Unstored returns events that are not stored yet, at most about maxBytes of payload, and whether older ones were trimmed
 // away before they could be stored.
