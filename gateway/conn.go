@@ -156,6 +156,7 @@ func (c *conn) run() {
 	for a := range left {
 		a.Detach()
 	}
+	c.srv.cfg.Sessions.Gone(c)
 	c.srv.metrics.attachments.Sub(float64(len(left)))
 	c.srv.metrics.closes.WithLabelValues(closeName(end.code)).Inc()
 	c.log.Info("connection closed", "code", end.code, "reason", end.reason, "err", end.err, "after", time.Since(c.started))

@@ -19,6 +19,7 @@ type Sessions interface {
 	Call(ctx context.Context, c sessions.Client, f *wire.Frame) (result []byte, err error)
 	Notify(c sessions.Client, f *wire.Frame)
 	Answer(c sessions.Client, f *wire.Frame) bool
+	Gone(c sessions.Client) // the connection has ended
 }
 
 // Attachment is one connection's use of a session, see sessions.Attachment. Implementations are pointers.

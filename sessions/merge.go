@@ -39,7 +39,8 @@ func (v *View) noteOf(t *turn) (string, *Error) {
 	}
 	switch reason := t.stopReason(); {
 	case t.errObj != nil:
-		return "", none("the agent failed: " + oneLine(string(wire.Lookup(t.errObj, "message").Of(t.errObj))))
+		message, _ := wire.Unquote(wire.Lookup(t.errObj, "message").Of(t.errObj)) // absent: ""
+		return "", none("the agent failed: " + oneLine(message))
 	case t.cancelled || reason == "cancelled":
 		return "", none("it was cancelled")
 	case reason == "refusal":
@@ -98,6 +99,7 @@ func (v *View) cmdMerge(t *turn) error {
 	v.condense(t, func(note string, err *Error) {
 		if err != nil {
 			v.report(err.Message + ".")
+			t.result, t.errObj = []byte(`{"stopReason":"end_turn"}`), nil // the command itself went well
 			v.release(t)
 			return
 		}
