@@ -51,7 +51,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request) {
 		s.metrics.refused.WithLabelValues("handshake").Inc()
 		return
 	}
-	c.cork = hijack.cork
+	c.cork, c.in = hijack.cork, hijack.in
 	if err := limitUnsent(c.cork.Conn, maxUnsent); err != nil {
 		c.log.Debug("kernel buffer not bounded", "err", err)
 	}

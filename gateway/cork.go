@@ -193,7 +193,9 @@ func (c *cork) Close() error {
 type corkedWriter struct {
 	http.ResponseWriter
 	pool *corkPool
-	cork *cork // set by Hijack
+	// Set by Hijack.
+	cork *cork
+	in   *bufio.Reader
 }
 
 var _ http.Hijacker = (*corkedWriter)(nil)
@@ -210,5 +212,6 @@ func (w *corkedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 			return nil, nil, err
 		}
 	}
-	return w.cork, bufio.NewReadWriter(bufio.NewReaderSize(w.cork, hijackReadBuffer), bufio.NewWriterSize(w.cork, hijackWriteBuffer)), nil
+	w.in = bufio.NewReaderSize(w.cork, hijackReadBuffer)
+	return w.cork, bufio.NewReadWriter(w.in, bufio.NewWriterSize(w.cork, hijackWriteBuffer)), nil
 }

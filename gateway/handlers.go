@@ -157,7 +157,7 @@ func (c *conn) session(handle string) (*attached, error) {
 func (c *conn) roomForSession(handle string) *sessions.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := c.srv.cfg.Limits.Attachments; len(c.attached) >= n && (handle == "" || c.handles[handle] == nil) {
+	if n := c.srv.cfg.Limits.Attachments; len(c.handles)+len(c.retired) >= n && (handle == "" || c.handles[handle] == nil) {
 		return errTooManySessions(n)
 	}
 	return nil

@@ -93,7 +93,6 @@ func open(t testing.TB, mods ...func(*setup)) *house {
 		cancel()
 		h.must(<-h.ended)
 		h.ended <- nil
-		http.DefaultClient.CloseIdleConnections()
 	})
 	return h
 }
@@ -133,10 +132,16 @@ func offering(protocols ...string) dialOption {
 
 func anonymous(d *dialing) { d.opts.HTTPHeader.Del("Authorization") }
 
+// oneShot is an HTTP client that leaves no connection and no goroutine behind. dial may be nil.
+func oneShot(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+}
+
 // tryDial connects as the user "local" unless told otherwise.
 func (h *house) tryDial(mods ...dialOption) (*client, *http.Response, error) {
 	d := dialing{path: "/acp"}
 	d.opts.HTTPHeader = http.Header{"Authorization": {"Bearer " + h.token}}
+	d.opts.HTTPClient = oneShot(nil)
 	for _, mod := range mods {
 		mod(&d)
 	}

@@ -24,7 +24,9 @@ func browser(t *testing.T) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	b := oneShot(nil)
+	b.Jar, b.CheckRedirect = jar, func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return b
 }
 
 type requestOption func(*http.Request)
@@ -260,7 +262,7 @@ func TestT2_ListeningOnAllAddressesEachIsOurName(t *testing.T) {
 		r, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:"+port+"/api/v1/me", nil)
 		h.must(err)
 		r.Host = host
-		res, err := http.DefaultClient.Do(r)
+		res, err := browser(t).Do(r)
 		h.must(err)
 		res.Body.Close()
 		if res.StatusCode != want {
@@ -268,7 +270,7 @@ func TestT2_ListeningOnAllAddressesEachIsOurName(t *testing.T) {
 		}
 	}
 	// The same by another local address: its own name counts there.
-	res, err := http.Get("http://127.0.0.2:" + port + "/api/v1/me")
+	res, err := browser(t).Get("http://127.0.0.2:" + port + "/api/v1/me")
 	if err != nil {
 		t.Logf("no second loopback address here: %v", err)
 		return
@@ -447,7 +449,7 @@ func TestT1_SecureCookies(t *testing.T) {
 				r.Header.Set("Origin", tt.origin)
 			}
 		}}
-		res, _ := h.do(http.DefaultClient, http.MethodPost, "/api/v1/login", body, mods...)
+		res, _ := h.do(browser(t), http.MethodPost, "/api/v1/login", body, mods...)
 		if c := res.Cookies(); len(c) != 1 || c[0].Secure != tt.secure {
 			t.Errorf("host %q origin %q: %v, want secure %v", tt.host, tt.origin, c, tt.secure)
 		}
@@ -526,11 +528,13 @@ func TestT2_SecurityHeadersAndPage(t *testing.T) {
 	if res, _ := get(strings.TrimPrefix(link, root)); res.Header.Get("Location") != "/gate/" {
 		t.Errorf("login link leads to %q", res.Header.Get("Location"))
 	}
-	if res, err := b.Post(root+"/gate/acp", "application/json", nil); err != nil || res.StatusCode != 426 || res.Header.Get("Upgrade") != "websocket" {
-		t.Errorf("POST /acp: %v, %v", res, err)
-	}
-	if res, err := b.Post(root+"/gate/api/v1/me", "application/json", nil); err != nil || res.StatusCode != 405 {
-		t.Errorf("POST me: %v, %v", res, err)
+	for path, want := range map[string]int{"/gate/acp": 426, "/gate/api/v1/me": 405} {
+		res, err := b.Post(root+path, "application/json", nil)
+		h.must(err)
+		h.must(res.Body.Close())
+		if res.StatusCode != want {
+			t.Errorf("POST %s: %d, want %d", path, res.StatusCode, want)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func TestN4_Case65_DrainThenShutdown(t *testing.T) {
 	call := p.Await("session/prompt")
 
 	h.srv.Drain()
-	if res, body := h.do(http.DefaultClient, http.MethodGet, "/readyz", ""); res.StatusCode != 503 || !strings.Contains(body, "draining") {
+	if res, body := h.do(browser(t), http.MethodGet, "/readyz", ""); res.StatusCode != 503 || !strings.Contains(body, "draining") {
 		t.Errorf("ready: %d %s", res.StatusCode, body)
 	}
 	_, res, err := h.tryDial()
@@ -252,13 +252,12 @@ func TestT1_TLS(t *testing.T) {
 	pool.AddCert(leaf)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
-	browser := &http.Client{Transport: transport}
-	res, _ := h.do(browser, http.MethodPost, "/api/v1/login", fmt.Sprintf(`{"token":%q}`, h.token))
+	res, _ := h.do(&http.Client{Transport: transport}, http.MethodPost, "/api/v1/login", fmt.Sprintf(`{"token":%q}`, h.token))
 	if c := res.Cookies(); len(c) != 1 || !c[0].Secure || res.ProtoMajor != 2 {
 		t.Errorf("login over %s: %v", res.Proto, c)
 	}
 	c := h.dial(func(d *dialing) {
-		d.opts.HTTPClient = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+		d.opts.HTTPClient = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 	}, withHeader("Origin", h.srv.URL()))
 	c.initialize()
 	c.newSession()
@@ -285,7 +284,7 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 		t.Skip("memory of race-enabled programs says nothing")
 	}
 	const n = 300
-	h := open(t, func(s *setup) { s.sessions.ViewsPerUser = n + 1 })
+	h := open(t, func(s *setup) { s.sessions.ViewsPerUser, s.gateway.Limits.ConnectRate = n+1, -1 })
 	h.dial().initialize().newSession()
 	measure := func() (heap uint64, goroutines int) {
 		runtime.GC()

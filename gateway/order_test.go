@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -250,13 +249,13 @@ func TestW5_LoadingAgainReplacesTheAttachment(t *testing.T) {
 
 // withSmallBuffers makes the kernel keep little of what a client does not read.
 func withSmallBuffers(d *dialing) {
-	d.opts.HTTPClient = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	d.opts.HTTPClient = oneShot(func(ctx context.Context, network, addr string) (net.Conn, error) {
 		nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		if err == nil {
 			err = nc.(*net.TCPConn).SetReadBuffer(128 << 10)
 		}
 		return nc, err
-	}}}
+	})
 }
 
 func TestW6_Case29_ASlowClientHurtsNobodyAndIsClosed(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,7 +61,7 @@ func bubble(t *testing.T, f func(t *testing.T, h *house, dialPipe func(answersPi
 		f(t, h, func(answersPings bool) (*client, *atomic.Int64) {
 			pings := new(atomic.Int64)
 			c := h.dial(func(d *dialing) {
-				d.opts.HTTPClient = &http.Client{Transport: &http.Transport{DialContext: p.dial, DisableKeepAlives: true}}
+				d.opts.HTTPClient = oneShot(p.dial)
 				d.opts.OnPingReceived = func(context.Context, []byte) bool {
 					pings.Add(1)
 					return answersPings
@@ -188,7 +187,7 @@ func TestT1_AConnectionEndsWithItsToken(t *testing.T) {
 		token, err := auth.AddToken(h.state, "ann")
 		h.must(err)
 		c := h.dial(withHeader("Authorization", "Bearer "+token), func(d *dialing) {
-			d.opts.HTTPClient = &http.Client{Transport: &http.Transport{DialContext: p.dial, DisableKeepAlives: true}}
+			d.opts.HTTPClient = oneShot(p.dial)
 		})
 		end := c.ending()
 		time.Sleep(time.Minute)

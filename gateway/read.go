@@ -22,20 +22,24 @@ func newScratchPool() *scratchPool {
 	return &scratchPool{sync.Pool{New: func() any { return new([scratchSize]byte) }}}
 }
 
-// readLoop reads until the connection ends and says why it did.
-func (c *conn) readLoop() closing {
+// readLoop reads frames and has them handled. It says why the connection ended, or ok when there is nothing more to read
+// at the moment.
+func (c *conn) readLoop() (why closing, ok bool) {
 	for {
 		// No deadline here or below: a context that ends would close the connection. Pings find out who is gone.
 		_, r, err := c.ws.Reader(context.Background())
 		if err != nil {
-			return readFailure(err)
+			return readFailure(err), false
 		}
 		// Text and binary alike: one browser client sends its text in binary frames.
 		if why, ok := c.readMessage(r); !ok {
-			return why
+			return why, false
 		}
-		if c.ctx.Err() != nil {
-			return closing{code: codeAbnormal, gone: true}
+		switch {
+		case c.ctx.Err() != nil:
+			return closing{code: codeAbnormal, gone: true}, false
+		case c.in.Buffered() == 0:
+			return closing{}, true
 		}
 	}
 }

@@ -172,15 +172,20 @@ func (s *Server) add(c *conn) bool {
 	s.conns[c] = struct{}{}
 	s.metrics.connections.Inc()
 	s.metrics.connects.Inc()
-	s.wg.Go(func() {
-		c.run()
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-		s.metrics.connections.Dec()
-		s.admission.leave(c.who.Principal)
-	})
+	s.wg.Add(1) // until remove
+	c.schedulePing()
+	go c.run()
 	return true
+}
+
+// remove is the last act of a connection.
+func (s *Server) remove(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	s.metrics.connections.Dec()
+	s.admission.leave(c.who.Principal)
+	s.wg.Done()
 }
 
 // signOut closes the connections of a login.

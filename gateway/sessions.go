@@ -24,7 +24,7 @@ type Sessions interface {
 
 // Attachment is one connection's use of a session, see sessions.Attachment. Implementations are pointers.
 type Attachment interface {
-	Handle() string
+	Handle() string // always the same; takes no lock
 	Request(f *wire.Frame) error
 	Notify(f *wire.Frame)
 	CancelRequest(id []byte)

@@ -3,8 +3,8 @@
 import { batch, signal } from '@preact/signals';
 import { endpoint, openSocket } from '../wire/connection';
 import { toProblem } from '../wire/problem';
-import type { ContentBlock } from '../wire/types';
-import { Catalog } from './catalog';
+import { opt, type ContentBlock } from '../wire/types';
+import { Catalog, sorted, type Row } from './catalog';
 import { Flusher, frames } from './flush';
 import { logout, whoami } from './http';
 import { Keep, shelf } from './keep';
@@ -149,6 +149,31 @@ export class App {
       this.sync();
     });
     if (location.hash !== formatRoute(route)) history.pushState(null, '', formatRoute(route));
+  }
+
+  /** The list of sessions, with those of this page in front that the agents do not list yet. */
+  rows(): readonly Row[] {
+    const listed = this.catalog.rows.value;
+    const fresh: Row[] = [];
+    for (const link of this.links.value) {
+      if (link.count.value === 0) continue;
+      for (const s of link.sessions.values()) {
+        const id = s.binding.value;
+        const said = s.transcript.turns.value.length > 0 || s.outbox.value.length > 0;
+        if (!said || s.attach.value === 'gone' || listed.some((r) => r.sessionId === id)) continue;
+        fresh.push({ sessionId: id, agent: s.agent, cwd: s.cwd.value, updatedAt: s.createdAt, ...opt('title', s.around.title.value) });
+      }
+    }
+    return fresh.length === 0 ? listed : [...sorted(fresh), ...listed];
+  }
+
+  /** Shows a session of the list: in the view that has it, in its own view brought home, or in a new one. */
+  pickRow(agent: string, id: string): void {
+    const link = this.use(agent);
+    const view = link.showing(id);
+    const drifted = view ? undefined : link.sessions.get(id);
+    this.show(view?.id ?? id, agent);
+    drifted?.comeHome().catch((e: unknown) => this.pop(toProblem(e).title));
   }
 
   private follow(): void {

@@ -129,6 +129,15 @@ export class Link {
     return session;
   }
 
+  /** The view that shows a session now. */
+  showing(id: string): Session | undefined {
+    if (this.count.value === 0) return undefined;
+    const own = this.sessions.get(id);
+    if (own?.binding.value === id) return own;
+    for (const s of this.sessions.values()) if (s.binding.value === id) return s;
+    return undefined;
+  }
+
   /** Forgets a session that was closed or deleted. */
   drop(id: string): void {
     this.sessions.delete(id);

@@ -29,7 +29,11 @@ export interface SessionDeps {
 export class Session {
   readonly id: string;
   readonly agent: string;
+  /** Local time at which this page first saw it, in ms. */
+  readonly createdAt = Date.now();
   readonly cwd: Signal<string>;
+  /** The session that the view looks at now; id is the handle, which stays. */
+  readonly binding: Signal<string>;
   readonly around = new Surroundings();
   readonly attach = signal<Attach>('attaching');
   readonly problem = signal<Problem | undefined>(undefined);
@@ -51,6 +55,7 @@ export class Session {
     this.id = id;
     this.agent = agent;
     this.cwd = signal(cwd);
+    this.binding = signal(id);
     this.deps = deps;
     this.transcript = new Transcript(deps.flusher);
     this.asks = new Asks((ask) => deps.announce(this, ask));
@@ -109,6 +114,7 @@ export class Session {
       if (meta.resync !== undefined && this.untouched) this.rebuild(meta.resync);
       this.untouched = false;
       if (!this.cursor.place) this.cursor.start(meta.cursor);
+      if (meta.binding !== undefined) this.binding.value = meta.binding;
       if (meta.cwd !== undefined) this.cwd.value = meta.cwd;
       if (meta.title !== undefined && meta.title !== '') this.around.title.value = meta.title;
       this.around.options(result);
@@ -218,7 +224,10 @@ export class Session {
     const verdict = this.cursor.take(meta);
     if (verdict === 'duplicate') return false;
     if (verdict === 'rebuild') this.clear();
-    if (meta.session !== undefined) this.untouched = false;
+    if (meta.session !== undefined) {
+      this.untouched = false;
+      this.binding.value = meta.session;
+    }
     return true;
   }
 
@@ -288,7 +297,8 @@ export class Session {
     const turn = meta.turn ?? item.turn;
     const stopReason = str(dict(result)['stopReason']) ?? 'end_turn';
     if (turn !== undefined && (item.phase === 'running' || stopReason !== 'cancelled')) {
-      this.transcript.begin(turn, item.key, item.blocks);
+      // One that began and is not in the transcript moved the view to another session.
+      if (item.phase !== 'running') this.transcript.begin(turn, item.key, item.blocks);
       this.transcript.finish(turn, { stopReason }, meta.ts);
     }
     this.settle(item, { stopReason });
@@ -316,6 +326,11 @@ export class Session {
   /** Asks the agent to stop the running turn; open requests are answered cancelled by the gateway. */
   stop(): void {
     this.connection?.notify('session/cancel', { sessionId: this.id });
+  }
+
+  /** Brings a view that has moved on back to the session with its own id (rule V4). */
+  async comeHome(): Promise<void> {
+    await this.call('session/resume', { sessionId: this.id, cwd: this.cwd.value, mcpServers: [] });
   }
 
   /** Ends the agent's process. Rejects with the reason when it cannot. */

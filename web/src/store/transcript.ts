@@ -25,8 +25,8 @@ export class Transcript {
   private readonly byTurn = new Map<string, Turn>();
   private readonly byKey = new Map<string, Turn>();
   private readonly replayed = new Map<string, TextEntry>();
-  // The turn that output belongs to while it runs: a command of the gateway may come after it.
-  private current: Turn | undefined;
+  // Id of the turn that output belongs to while it runs: a command of the gateway may come after it.
+  private running: string | undefined;
   private readonly tools = new Map<string, { turn: Turn; entry: ToolEntry }>();
   private readonly messages = new Map<string, { turn: Turn; entry: TextEntry }>();
   private readonly compactions = new Map<string, CompactionEntry>();
@@ -56,7 +56,7 @@ export class Transcript {
   /** Forgets everything, before a replay builds it again. */
   reset(): void {
     this.list = [];
-    this.current = undefined;
+    this.running = undefined;
     for (const m of [this.byTurn, this.byKey, this.replayed, this.tools, this.messages, this.compactions]) m.clear();
     this.flusher.mark(this.shape);
   }
@@ -70,14 +70,14 @@ export class Transcript {
 
   /** The turn that runs now, from the view's state; undefined when none does. */
   runs(id: string | undefined): void {
-    this.current = id === undefined ? undefined : this.byTurn.get(id);
+    this.running = id;
   }
 
   /** The turn ended. Unknown turns (trimmed, or of another client and still without text) are ignored. */
   finish(id: string, result: TurnResult, ts: number | undefined): void {
     const turn = this.byTurn.get(id);
     if (!turn) return;
-    if (this.current === turn) this.current = undefined;
+    if (this.running === id) this.running = undefined;
     if (turn.end) {
       // The answer to the prompt may come before the event that has the time.
       if (ts !== undefined) turn.end.ts ??= ts;
@@ -139,7 +139,8 @@ export class Transcript {
   // The turn that output belongs to: the open one; the one that just ended, when this continues it or comes right
   // after it; else a background turn (CASES 25 and 27).
   private host(update: Dict | undefined, meta: EventMeta): Turn {
-    if (this.current) return this.current;
+    const current = this.running === undefined ? undefined : this.byTurn.get(this.running);
+    if (current) return current;
     const last = this.last;
     if (!last) return this.open(`b${++this.count}`, undefined, true);
     const end = last.end;
@@ -200,7 +201,7 @@ export class Transcript {
       const entry: TextEntry = { kind: 'user', ...this.base(), blocks: [content], messageId: told };
       if (meta.entry !== undefined) this.replayed.set(meta.entry, entry);
       // If it is a command beside a running turn, the state that follows says so.
-      this.current = undefined;
+      this.running = undefined;
       this.push(turn, entry);
       return;
     }
@@ -228,6 +229,8 @@ export class Transcript {
     const turn = this.open(`h${++this.count}`, undefined, false);
     const entry: TextEntry = { kind: 'user', ...this.base(), blocks: [content], ...opt('messageId', id) };
     if (meta.entry !== undefined) this.replayed.set(meta.entry, entry);
+    // What the agent goes on to say in the turn that runs belongs behind it.
+    if (this.running !== undefined) this.byTurn.set(this.running, turn);
     this.push(turn, entry);
   }
 

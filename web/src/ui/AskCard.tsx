@@ -1,8 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { oneLine } from '../md/safe';
-import type { Ask } from '../store/asks';
+import type { Ask, Asks } from '../store/asks';
 import { mergeTool } from '../store/entries';
-import type { Session } from '../store/session';
 import { dict, list, str } from '../wire/types';
 import { useApp } from './context';
 import { Elicitation } from './Elicitation';
@@ -11,8 +10,12 @@ import { Fold, Spinner } from './parts';
 import { ToolBody } from './ToolView';
 
 /** An open request of the agent. */
-export function AskCard({ ask, session }: { ask: Ask; session: Session }) {
-  return ask.method === 'session/request_permission' ? <Permission ask={ask} session={session} /> : <Elicitation ask={ask} onAnswer={(r) => (session.asks.answer(ask.id, r), focusComposer())} />;
+export function AskCard({ ask, asks }: { ask: Ask; asks: Asks }) {
+  const answer = (result: unknown) => {
+    asks.answer(ask.id, result);
+    focusComposer();
+  };
+  return ask.method === 'session/request_permission' ? <Permission ask={ask} onAnswer={answer} /> : <Elicitation ask={ask} onAnswer={answer} />;
 }
 
 interface Option {
@@ -44,16 +47,13 @@ const questions: Record<string, string> = {
   switch_mode: 'Allow this change of mode?',
 };
 
-function Permission({ ask, session }: { ask: Ask; session: Session }) {
+function Permission({ ask, onAnswer }: { ask: Ask; onAnswer: (result: unknown) => void }) {
   const app = useApp();
   const card = useRef<HTMLElement>(null);
   const options = optionsOf(ask.params);
   const call = mergeTool(undefined, dict(dict(ask.params)['toolCall']));
   const title = oneLine(call.title) || 'The agent asks for permission';
-  const choose = (o: Option) => {
-    session.asks.answer(ask.id, { outcome: { outcome: 'selected', optionId: o.optionId } });
-    focusComposer();
-  };
+  const choose = (o: Option) => onAnswer({ outcome: { outcome: 'selected', optionId: o.optionId } });
   // Focus comes here unless somebody is writing.
   useEffect(() => {
     const at = document.activeElement;
@@ -98,7 +98,7 @@ function Permission({ ask, session }: { ask: Ask; session: Session }) {
 }
 
 /** The card goes away: focus must not be lost with it. A touch screen would open its keyboard. */
-export function focusComposer(): void {
+function focusComposer(): void {
   if (matchMedia('(pointer: fine)').matches) document.getElementById('composer')?.focus();
 }
 

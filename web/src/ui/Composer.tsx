@@ -103,7 +103,8 @@ export function Composer(props: ComposerProps) {
         return;
       }
       const c = menu[chosen.value];
-      if (c && (e.key === 'Tab' || (e.key === 'Enter' && !e.shiftKey))) {
+      const whole = c !== undefined && text.value === `/${c.name}`;
+      if (c && (e.key === 'Tab' || (e.key === 'Enter' && !e.shiftKey && !whole))) {
         e.preventDefault();
         pick(c);
         return;
@@ -162,9 +163,9 @@ export function Composer(props: ComposerProps) {
         <AttachButton onFiles={(f) => void add(f)} disabled={!props.init} />
         <div class="composer-extra">{props.children}</div>
         {props.running && props.onStop ? (
-          <button type="button" class="stop" onClick={props.onStop} title="Stop (Esc)">
+          <button type="button" class="stop" onClick={props.onStop} title="Stop (Esc)" aria-label="Stop">
             <icons.Stop />
-            Stop
+            <span>Stop</span>
           </button>
         ) : null}
         {!props.running || !empty ? (

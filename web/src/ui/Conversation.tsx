@@ -162,7 +162,7 @@ function Below({ session, onSent }: { session: Session; onSent: () => void }) {
   return (
     <>
       {asks.map((a) => (
-        <AskCard key={a.id} ask={a} session={session} />
+        <AskCard key={a.id} ask={a} asks={session.asks} />
       ))}
       <Working session={session} />
       <Outbox session={session} />

@@ -38,7 +38,9 @@ function UsageMeter({ session }: { session: Session }) {
   const u = session.around.usage.value;
   if (!u) return null;
   const share = Math.min(1, u.used / u.size);
-  const percent = share < 0.01 ? '<1 %' : `${Math.round(share * 100)} %`;
+  // Next to nothing is not worth a place in the header.
+  if (share < 0.01 && !u.cost) return null;
+  const percent = `${Math.round(share * 100)} %`;
   const cost = u.cost ? ` · ${money(u.cost.amount, u.cost.currency)}` : '';
   const label = `${u.used.toLocaleString()} of ${u.size.toLocaleString()} tokens of context used${cost}`;
   return (

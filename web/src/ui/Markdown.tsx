@@ -65,6 +65,8 @@ function block(t: Token, live: boolean): VNode | string | null {
       return tableOf(t as Tokens.Table);
     case 'hr':
       return <hr />;
+    case 'checkbox':
+      return <>{inline(t)}</>;
     case 'html':
       return <p class="md-html">{t.raw.trimEnd()}</p>;
     default:

@@ -1,6 +1,7 @@
 import { useComputed } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { App } from '../store/app';
+import { AskCard } from './AskCard';
 import { AppContext, useApp } from './context';
 import { Conversation } from './Conversation';
 import { Header } from './Header';
@@ -78,6 +79,7 @@ function Shell() {
       {app.drawer.value ? <button type="button" class="scrim" aria-label="Close the list of sessions" onClick={() => (app.drawer.value = false)} /> : null}
       <main class="main" aria-label="Conversation">
         <Header />
+        <LooseAsks />
         {session ? <Conversation key={session.id} session={session} /> : <NewChat />}
       </main>
       {app.help.value ? <Help /> : null}
@@ -85,6 +87,20 @@ function Shell() {
       <div class="visually-hidden" role="status" aria-live="polite">
         {app.said.value}
       </div>
+    </div>
+  );
+}
+
+/** Questions that belong to no session, as during a login of the agent. */
+function LooseAsks() {
+  const app = useApp();
+  const open = app.links.value.flatMap((l) => l.asks.open.value.map((ask) => ({ ask, asks: l.asks })));
+  if (open.length === 0) return null;
+  return (
+    <div class="loose">
+      {open.map(({ ask, asks }) => (
+        <AskCard key={ask.id} ask={ask} asks={asks} />
+      ))}
     </div>
   );
 }

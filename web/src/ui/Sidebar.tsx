@@ -12,7 +12,7 @@ export function Sidebar() {
   const app = useApp();
   const query = useSignal('');
   const doomed = useSignal<Row | undefined>(undefined);
-  const all = app.catalog.rows.value;
+  const all = app.rows();
   const rows = query.value.trim() ? all.filter((r) => matches(r, query.value.trim())) : all;
   return (
     <aside class="sidebar" aria-label="Sessions">
@@ -82,9 +82,9 @@ function groups(rows: readonly Row[]): [string, Row[]][] {
 function SessionRow({ row, onDelete }: { row: Row; onDelete: () => void }) {
   const app = useApp();
   const link = app.links.value.find((l) => l.name === row.agent);
-  const session = link && link.count.value > 0 ? link.sessions.get(row.sessionId) : undefined;
+  const session = link?.showing(row.sessionId);
   const title = oneLine(session?.around.title.value ?? row.title ?? '') || 'Untitled';
-  const current = app.route.value.session === row.sessionId;
+  const current = session !== undefined && session === app.session.value;
   return (
     <li class="session">
       <a
@@ -93,7 +93,7 @@ function SessionRow({ row, onDelete }: { row: Row; onDelete: () => void }) {
         onClick={(e) => {
           if (e.ctrlKey || e.metaKey || e.shiftKey) return;
           e.preventDefault();
-          app.show(row.sessionId, row.agent);
+          app.pickRow(row.agent, row.sessionId);
         }}
       >
         <span class="session-title">{title}</span>

@@ -45,8 +45,8 @@ export function shortcuts(app: App): () => void {
 }
 
 function step(app: App, by: number): void {
-  const rows = app.catalog.rows.value;
-  const at = rows.findIndex((r) => r.sessionId === app.route.value.session);
+  const rows = app.rows();
+  const at = rows.findIndex((r) => r.sessionId === app.session.value?.binding.value);
   const next = rows[at === -1 ? 0 : at + by];
-  if (next) app.show(next.sessionId, next.agent);
+  if (next) app.pickRow(next.agent, next.sessionId);
 }

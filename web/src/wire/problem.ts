@@ -1,7 +1,7 @@
 // Errors as a person reads them.
 
 import { RequestError } from '@agentclientprotocol/sdk';
-import { dict, opt, str } from './types';
+import { dict, opt, str, type Dict } from './types';
 
 export interface Problem {
   title: string;
@@ -32,8 +32,23 @@ const hints: Record<string, string> = {
   queue_full: 'Too many prompts are waiting. Wait for the turn to end or cancel one.',
   turn_running: 'A turn is still running. Wait for it to end, or stop it first.',
   key_reused: 'This prompt was sent before with other content. Send it again as a new one.',
-  owner_lost: 'The node that ran this turn is gone. Nothing was sent again; look at what was done before repeating it.',
+  owner_lost: 'Nothing was sent again. Look at what was done before you repeat it.',
   store_unavailable: 'The gateway’s store is not reachable. It goes on by itself when the store is back.',
+};
+
+// The gateway's own reasons, in a person's words. The message stays as the detail.
+const reasons: Record<string, string> = {
+  agent_start_failed: 'The agent could not be started',
+  agent_exited: 'The agent’s process ended',
+  agent_restarted: 'The agent was stopped',
+  agent_restarting: 'The agent is being restarted',
+  agent_stalled: 'The agent hangs',
+  agent_timeout: 'The agent did not answer in time',
+  agent_limit: 'There is no room for another agent process',
+  session_not_found: 'This session is not known here',
+  queue_full: 'Too many prompts are waiting',
+  turn_running: 'A turn is still running',
+  owner_lost: 'The gateway was stopped while this ran',
 };
 
 const titles: Record<number, string> = {
@@ -55,11 +70,24 @@ export function problemOf(error: { code: number; message: string; data?: unknown
   const message = error.message.trim();
   const own = str(data['details']) ?? str(data['message']) ?? str(error.data);
   const bare = empty.has(message.toLowerCase());
-  const title = bare ? (own ?? titles[error.code] ?? 'Something failed') : message;
+  const known = reason === undefined ? undefined : reasons[reason];
+  const title = known ? known + ending(data) : bare ? (own ?? titles[error.code] ?? 'Something failed') : message;
   const hint = str(data['hint']) ?? (reason ? hints[reason] : undefined) ?? hintFor(error.code);
-  const stderr = str(data['stderr']);
-  const rest = stderr ?? (error.data !== undefined && error.data !== null && Object.keys(data).length > 0 ? JSON.stringify(error.data, null, 2) : undefined);
-  return { title, code: error.code, ...opt('hint', hint), ...opt('detail', rest), ...opt('reason', reason) };
+  const parts = [known && !bare ? message : undefined, str(data['stderr']) ?? rest(error.data)];
+  const detail = parts.filter((x) => x !== undefined && x !== '').join('\n\n');
+  return { title, code: error.code, ...opt('hint', hint), ...opt('detail', detail || undefined), ...opt('reason', reason) };
+}
+
+function ending(data: Dict): string {
+  const signal = str(data['signal']);
+  if (signal) return ` (signal ${signal})`;
+  return typeof data['exitCode'] === 'number' ? ` (exit code ${data['exitCode']})` : '';
+}
+
+// What else came with the error, but for what is shown already.
+function rest(data: unknown): string | undefined {
+  const { reason: _reason, hint: _hint, ...more } = dict(data);
+  return Object.keys(more).length > 0 ? JSON.stringify(more, null, 2) : undefined;
 }
 
 function hintFor(code: number): string | undefined {
