@@ -51,9 +51,8 @@ func (s *fakeSessions) Call(ctx context.Context, _ sessions.Client, f *wire.Fram
 }
 
 func (s *fakeSessions) Notify(sessions.Client, *wire.Frame)      {}
-func (s *func (f *fakeSessions) Gone(sessions.Client) {}
-
-fakeSessions) Answer(sessions.Client, *wire.Frame) bool { return false }
+func (s *fakeSessions) Gone(sessions.Client)                     {}
+func (s *fakeSessions) Answer(sessions.Client, *wire.Frame) bool { return false }
 
 // source is an attachment that gives out frames made by the test.
 type source struct {
