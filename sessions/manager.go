@@ -366,7 +366,7 @@ func (m *Manager) Drain(ctx context.Context) int {
 	defer t.Stop()
 	for {
 		n := m.Stats().Running
-		if n == 0 {
+		if n == 0 && m.settled() {
 			return 0
 		}
 		select {
@@ -375,6 +375,18 @@ func (m *Manager) Drain(ctx context.Context) int {
 		case <-t.C:
 		}
 	}
+}
+
+// settled reports whether clients can be shown all that has happened: the ends of turns are stored.
+func (m *Manager) settled() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.sessions {
+		if !s.journal.Settled() {
+			return false
+		}
+	}
+	return true
 }
 
 // Close ends every view, without telling the agents, whose processes end with the pool, and waits for the manager's

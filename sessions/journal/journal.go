@@ -233,6 +233,9 @@ func (j *Journal) Failed(err error) {
 	}
 }
 
+// Settled reports whether no critical event waits to be stored.
+func (j *Journal) Settled() bool { return j.ready.Load() == j.next.Load() }
+
 // AfterStored calls fn, on the goroutine that stores, once everything up to seq is stored or could not be. False, and fn is
 // not called, if it is already or if nothing is stored.
 func (j *Journal) AfterStored(seq uint64, fn func(error)) bool {
