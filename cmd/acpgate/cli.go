@@ -40,11 +40,14 @@ type settings struct {
 	Root         []string `sep:"none" placeholder:"DIR" group:"agents" help:"Directory in which sessions may work, with everything below it. Repeatable; the first is where new sessions start. Default: the current directory and your home directory."`
 	MaxProcesses int      `default:"32" placeholder:"N" group:"agents" help:"Agent processes of one user at a time."`
 
-	State string `placeholder:"DIR" group:"state" help:"State directory: tokens, lock, audit log. Default: $XDG_STATE_HOME/acpgate, else ~/.local/state/acpgate. One gateway at a time; made with mode 0700."`
+	State string `placeholder:"DIR" group:"state" help:"State directory: conversations, tokens, audit log. Default: $XDG_STATE_HOME/acpgate, else ~/.local/state/acpgate. One gateway at a time; made with mode 0700."`
 
 	Queue         int           `default:"8" placeholder:"N" group:"sessions" help:"Prompts that may wait behind a running turn; one more is refused (queue_full)."`
 	RequestPolicy string        `default:"wait" enum:"wait,reject" placeholder:"POLICY" group:"sessions" help:"What happens to a permission request that nobody is there to answer: wait (for ever) or reject (after a minute). Nothing is ever approved unasked."`
 	SleepAfter    time.Duration `default:"30m" placeholder:"TIME" group:"sessions" help:"Idle time after which a session's agent side is closed; the next prompt wakes it."`
+	Adopt         bool          `group:"sessions" help:"A session/new goes on with the session of its directory that was used last, where nobody shows it. Clients can ask for this one by one; the page does when it opens a directory."`
+	SlotTTL       time.Duration `default:"15m" placeholder:"TIME" group:"sessions" help:"How long a side conversation that /side has staged can be opened."`
+	SideGate      bool          `default:"true" negatable:"" group:"sessions" help:"Refuse what an agent asks to change in a side conversation. With --no-side-gate it is only advised not to."`
 	MaxViews      int           `default:"1000" placeholder:"N" group:"sessions" help:"Live sessions of one user at a time."`
 
 	JournalMaxEvents int           `default:"200000" placeholder:"N" group:"journal" help:"Events kept of one session."`

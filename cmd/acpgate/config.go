@@ -221,6 +221,7 @@ func (c *config) checkLimits(p *problems) {
 		{"--frame-limit", int64(c.FrameLimit), c.FrameLimit},
 		{"--line-limit", int64(c.LineLimit), c.LineLimit},
 		{"--sleep-after", int64(c.SleepAfter), c.SleepAfter},
+		{"--slot-ttl", int64(c.SlotTTL), c.SlotTTL},
 		{"--ping", int64(c.Ping), c.Ping},
 	} {
 		if limit.value <= 0 {

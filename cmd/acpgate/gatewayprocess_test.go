@@ -52,7 +52,12 @@ func startGateway(dir string, environ []string, args ...string) (*gatewayProcess
 // newGateway starts a gateway with a state directory and a home of its own, and ends it with the test.
 func newGateway(t *testing.T, args ...string) *gatewayProcess {
 	t.Helper()
-	dir := t.TempDir()
+	return newGatewayIn(t, t.TempDir(), args...)
+}
+
+// newGatewayIn is newGateway in a directory that an earlier gateway may have used.
+func newGatewayIn(t *testing.T, dir string, args ...string) *gatewayProcess {
+	t.Helper()
 	g, err := startGateway(dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, append([]string{"--listen", "127.0.0.1:0"}, args...)...)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -177,5 +178,36 @@ func TestN4_DrainTimeoutCuts(t *testing.T) {
 	c.awaitClose()
 	if code, err := g.waitEnded(); code != exitCut || err != nil {
 		t.Errorf("exit code %d, %v", code, err)
+	}
+}
+
+// TestN1_ConversationsSurviveARestart ends the gateway, well or by a kill, and goes on with a conversation afterwards: what
+// was said is replayed, once, and the agent remembers it.
+func TestN1_ConversationsSurviveARestart(t *testing.T) {
+	for _, end := range []string{"TERM", "KILL"} {
+		t.Run(end, func(t *testing.T) {
+			g := newGateway(t)
+			c := dial(t, g)
+			session := c.open(g)
+			c.prompt(session, "remember the turquoise elephant")
+			if err := g.signal(end); err != nil {
+				t.Fatal(err)
+			}
+			c.awaitClose()
+			if _, err := g.waitEnded(); err != nil {
+				t.Fatal(err)
+			}
+
+			again := newGatewayIn(t, g.cmd.Dir)
+			c = dial(t, again)
+			c.call("initialize", `{"protocolVersion":1,"clientCapabilities":{}}`)
+			c.call("session/load", fmt.Sprintf(`{"sessionId":%q,"cwd":%q,"mcpServers":[]}`, session, g.cmd.Dir))
+			if said := c.said(0); strings.Count(said, "turquoise elephant") != 1 {
+				t.Errorf("the replay says %q", said)
+			}
+			if _, said := c.prompt(session, "RECALL"); !strings.Contains(said, "turquoise elephant") {
+				t.Errorf("the agent recalls %q", said)
+			}
+		})
 	}
 }
