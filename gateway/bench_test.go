@@ -113,3 +113,66 @@ func dialRaw(tb testing.TB, addr, path, token string) net.Conn {
 	_ = nc.SetDeadline(time.Now().Add(2 * time.Minute))
 	return nc
 }
+
+// BenchmarkRoundTrip is a request that the gateway answers itself, against a WebSocket that echoes.
+func BenchmarkRoundTrip(b *testing.B) {
+	ask := []byte(`{"jsonrpc":"2.0","id":1,"method":"_acpgate/ping"}`)
+	turn := func(b *testing.B, nc net.Conn, answer int) {
+		b.Helper()
+		frame := append([]byte{0x81, 0x80 | byte(len(ask)), 0, 0, 0, 0}, ask...)
+		in := make([]byte, 2+answer)
+		b.ResetTimer()
+		for range b.N {
+			if _, err := nc.Write(frame); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := io.ReadFull(nc, in); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("gateway", func(b *testing.B) {
+		h := open(b, func(s *setup) { s.gateway.Sessions = &fakeSessions{}; s.gateway.Limits.FrameRate = -1 })
+		c := h.dial()
+		c.initialize()
+		nc := dialRaw(b, h.srv.cfg.Listener.Addr().String(), "/acp", h.token)
+		defer nc.Close()
+		f := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`
+		if _, err := nc.Write(append([]byte{0x81, 0x80 | byte(len(f)), 0, 0, 0, 0}, f...)); err != nil {
+			b.Fatal(err)
+		}
+		head := make([]byte, 4)
+		if _, err := io.ReadFull(nc, head); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.CopyN(io.Discard, nc, int64(head[2])<<8|int64(head[3])); err != nil {
+			b.Fatal(err)
+		}
+		turn(b, nc, len(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+	})
+	b.Run("echo", func(b *testing.B) {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ws, err := websocket.Accept(w, r, nil)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			for {
+				typ, msg, err := ws.Read(context.Background())
+				if err != nil || ws.Write(context.Background(), typ, msg) != nil {
+					break
+				}
+			}
+			_ = ws.CloseNow()
+		})}
+		go func() { _ = srv.Serve(ln) }()
+		defer srv.Close()
+		nc := dialRaw(b, ln.Addr().String(), "/", "")
+		defer nc.Close()
+		turn(b, nc, len(ask))
+	})
+}

@@ -1,10 +1,6 @@
 package gateway
 
-import (
-	"runtime"
-
-	"github.com/acpgate/acpgate/sessions"
-)
+import "github.com/acpgate/acpgate/sessions"
 
 // startWriter has a write loop running. Under mu.
 func (c *conn) startWriter() {
@@ -20,17 +16,10 @@ func (c *conn) startWriter() {
 func (c *conn) writeLoop() {
 	w := writer{c: c}
 	c.cork.hold()
-	yielded := false
 	for w.err == nil {
 		job := c.next()
 		switch {
 		case job.none():
-			if !yielded {
-				// Let whoever is producing go on for a moment: what comes now still leaves in this write.
-				yielded = true
-				runtime.Gosched()
-				continue
-			}
 			w.flush()
 			if c.park(false) {
 				return
@@ -43,7 +32,6 @@ func (c *conn) writeLoop() {
 		default:
 			w.pull(job.at)
 		}
-		yielded = false
 	}
 	w.flush()
 	c.close(closing{code: codeAbnormal, gone: true, err: w.err})
