@@ -127,17 +127,41 @@ func (s *Store) Compact(ctx context.Context, principal, name string, fence, upto
 		return err
 	}
 	segments := segment.Pack(folded)
-	return s.write(ctx, total(segments), func(t *tx) error {
-		id, info, err := t.fenced(principal, name, fence)
+	for done := false; !done; {
+		err := s.write(ctx, total(segments), func(t *tx) error {
+			id, info, err := t.fenced(principal, name, fence)
+			if err != nil {
+				return err
+			}
+			if upto >= info.Next {
+				return fmt.Errorf("%w: compaction up to %d of a journal that ends before %d", sessions.ErrInvalid, upto, info.Next)
+			}
+			step := upto
+			if len(folded) == 0 {
+				if step, err = t.step(id, upto); err != nil {
+					return err
+				}
+			}
+			done = step == upto
+			t.tell(principal, "journal:"+name)
+			return t.compact(id, info, step, segments)
+		})
 		if err != nil {
 			return err
 		}
-		if upto >= info.Next {
-			return fmt.Errorf("%w: compaction up to %d of a journal that ends before %d", sessions.ErrInvalid, upto, info.Next)
-		}
-		t.tell(principal, "journal:"+name)
-		return t.compact(id, info, upto, segments)
-	})
+	}
+	return nil
+}
+
+// step returns how far a trim up to upto goes at once. A journal that is trimmed in part is a whole one, and so others need not wait
+// until all of it is gone.
+func (t *tx) step(id int64, upto uint64) (uint64, error) {
+	var last uint64
+	err := t.row(t.w.stepUpto, id, upto, sweepRows-1).Scan(&last)
+	if errors.Is(err, sql.ErrNoRows) {
+		return upto, nil
+	}
+	return min(last, upto), err
 }
 
 func total(segments []segment.Segment) (bytes int64) {
@@ -215,10 +239,11 @@ func (s *Store) DeleteJournal(ctx context.Context, principal, name string) error
 			return err
 		}
 		t.tell(principal, "journal:"+name)
+		t.w.litter = true
 		return cmp.Or(
-			t.exec(t.w.dropSegments, id),
 			t.exec(t.w.dropJournal, id),
 			t.exec(t.w.raiseFloor, principal, info.Epoch),
+			t.exec(t.w.addGarbage, id),
 		)
 	})
 }

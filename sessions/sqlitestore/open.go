@@ -41,9 +41,9 @@ func migrations() ([]string, error) {
 const (
 	applicationID = 0x61637067 // "acpg", in the header of the file
 
-	// A checkpoint copies what the write-ahead log holds into the database, in the writer, every 16 MiB; after a peak the log is cut
+	// A checkpoint copies what the write-ahead log holds into the database, in the writer, every 4 MiB; after a peak the log is cut
 	// to 64 MiB.
-	checkpointPages = 4096
+	checkpointPages = 1000
 	logSizeLimit    = 64 << 20
 	writerCacheKiB  = 16 << 10
 	busyTimeout     = "5000" // ms; nobody else should have the file open, but somebody may look into it by hand

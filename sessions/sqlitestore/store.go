@@ -23,6 +23,7 @@ type Store struct {
 	lock     *os.File
 	writerDB *sql.DB
 	conn     *sql.Conn // the only one of writerDB
+	writer   *writer
 	readerDB *sql.DB
 	reads    readStatements
 	watchers watch.Hub
@@ -35,6 +36,8 @@ type Store struct {
 	// nanoseconds.
 	failed    atomic.Bool
 	lastWrite atomic.Int64
+
+	transactions, calls atomic.Int64
 
 	closeOnce sync.Once
 	closeErr  error
@@ -59,17 +62,16 @@ func openWith(ctx context.Context, cfg Config, steps []string) (_ *Store, err er
 	if s.lock, err = lock(cfg.Path + ".lock"); err != nil {
 		return nil, err
 	}
-	w, err := s.open(ctx, steps)
-	if err != nil {
+	if err := s.open(ctx, steps); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
-	s.wg.Go(w.run)
+	s.wg.Go(s.writer.run)
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, steps []string) (*writer, error) {
+func (s *Store) open(ctx context.Context, steps []string) error {
 	if err := prepare(ctx, s.cfg, steps); err != nil {
-		return nil, err
+		return err
 	}
 	var err error
 	s.writerDB, err = sql.Open("sqlite", dsn(s.cfg.Path, url.Values{
@@ -81,32 +83,31 @@ func (s *Store) open(ctx context.Context, steps []string) (*writer, error) {
 		},
 	}))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.writerDB.SetMaxOpenConns(1)
 	if s.conn, err = s.writerDB.Conn(ctx); err != nil {
-		return nil, fmt.Errorf("opening %s: %w", s.cfg.Path, err)
+		return fmt.Errorf("opening %s: %w", s.cfg.Path, err)
 	}
 	from, err := migrate(ctx, s.conn, steps)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.cfg.Path, err)
+		return fmt.Errorf("%s: %w", s.cfg.Path, err)
 	}
 	if from != len(steps) {
 		s.cfg.Logger.InfoContext(ctx, "database migrated", "path", s.cfg.Path, "from", from, "to", len(steps))
 	}
-	w, err := newWriter(ctx, s)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.cfg.Path, err)
+	if s.writer, err = newWriter(ctx, s); err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.Path, err)
 	}
 	if s.readerDB, err = sql.Open("sqlite", dsn(s.cfg.Path, url.Values{"mode": {"ro"}})); err != nil {
-		return nil, err
+		return err
 	}
 	s.readerDB.SetMaxOpenConns(s.cfg.Readers)
 	s.readerDB.SetMaxIdleConns(s.cfg.Readers)
 	if err := s.reads.prepare(ctx, s.readerDB); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.cfg.Path, err)
+		return fmt.Errorf("%s: %w", s.cfg.Path, err)
 	}
-	return w, nil
+	return nil
 }
 
 const pageSize = 4096 // SQLite's default
@@ -151,6 +152,24 @@ func (s *Store) Check(ctx context.Context) error {
 	return s.write(ctx, 0, func(t *tx) error { return t.exec(t.w.setChecked, s.cfg.Now().UnixMilli()) })
 }
 
+// Stats are counters for metrics.
+type Stats struct {
+	Transactions int64 // committed for callers since Open
+	Calls        int64 // calls that they carried: more than transactions when callers were grouped
+	FileBytes    int64 // of the database and its log
+}
+
+// Stats returns the counters now.
+func (s *Store) Stats() Stats {
+	st := Stats{Transactions: s.transactions.Load(), Calls: s.calls.Load()}
+	for _, suffix := range []string{"", "-wal"} {
+		if info, err := os.Stat(s.cfg.Path + suffix); err == nil {
+			st.FileBytes += info.Size()
+		}
+	}
+	return st
+}
+
 var errClosed = errors.New("closed")
 
 func (s *Store) closed() bool {
@@ -178,6 +197,9 @@ func (s *Store) release() error {
 	var errs []error
 	if s.readerDB != nil {
 		errs = append(errs, s.readerDB.Close())
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
 	}
 	if s.conn != nil {
 		errs = append(errs, s.conn.Close())

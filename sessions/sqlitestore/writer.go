@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"time"
 )
 
@@ -37,31 +36,58 @@ func (s *Store) write(ctx context.Context, size int64, apply func(*tx) error) er
 type writer struct {
 	store   *Store
 	version uint64 // that the last commit gave; never goes back, not even when its transaction did
+	litter  bool   // there may be something to sweep
 	statements
 }
 
+// newWriter returns a writer, also with an error: its statements must be closed either way.
 func newWriter(ctx context.Context, s *Store) (*writer, error) {
-	w := &writer{store: s}
+	w := &writer{store: s, litter: true}
 	if err := s.conn.QueryRowContext(ctx, "SELECT version FROM meta").Scan(&w.version); err != nil {
-		return nil, err
+		return w, err
 	}
 	return w, w.prepare(ctx, s.conn)
 }
 
+const (
+	sweepAfter = 16  // groups of callers that go before a step of a sweep
+	sweepRows  = 200 // rows of each kind that a step removes
+)
+
 func (w *writer) run() {
 	purge := time.NewTicker(w.store.cfg.PurgeEvery)
 	defer purge.Stop()
-	for {
-		select {
-		case o := <-w.store.ops:
-			w.commit(w.gather(o))
-		case <-purge.C:
-			if err := w.purge(); err != nil {
-				w.store.cfg.Logger.Warn("removing records whose time is over failed", "err", w.store.outside(err))
+	for w.next(purge.C) {
+		// Callers go first, but not for ever.
+		for n := 1; w.litter && !w.store.closed(); n++ {
+			if n%sweepAfter == 0 || !w.poll() {
+				w.sweep()
 			}
-		case <-w.store.closing:
-			return
 		}
+	}
+}
+
+// next waits for something to do and does it. It returns false when the store is closing.
+func (w *writer) next(purge <-chan time.Time) bool {
+	select {
+	case o := <-w.store.ops:
+		w.commit(w.gather(o))
+	case <-purge:
+		w.litter = true
+	case <-w.store.closing:
+		return false
+	}
+	return true
+}
+
+// poll serves the callers that wait now. It returns false when there are none.
+func (w *writer) poll() bool {
+	select {
+	case o := <-w.store.ops:
+		w.commit(w.gather(o))
+		return true
+	default:
+		return false
 	}
 }
 
@@ -90,14 +116,15 @@ func (w *writer) commit(group []*op) {
 		}
 		return
 	}
-	for _, o := range group {
-		if err != nil {
-			o.err = err
-		}
-		close(o.done)
-	}
 	if err != nil {
 		w.store.failed.Store(true)
+		group[0].err = err
+	} else {
+		w.store.transactions.Add(1)
+		w.store.calls.Add(int64(len(group)))
+	}
+	for _, o := range group {
+		close(o.done)
 	}
 }
 
@@ -121,6 +148,15 @@ func (t *tx) next() uint64 {
 func (t *tx) exec(stmt *sql.Stmt, args ...any) error {
 	_, err := stmt.ExecContext(context.Background(), args...)
 	return err
+}
+
+// count is exec for a statement whose number of rows matters.
+func (t *tx) count(stmt *sql.Stmt, args ...any) (int64, error) {
+	result, err := stmt.ExecContext(context.Background(), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 func (t *tx) row(stmt *sql.Stmt, args ...any) *sql.Row {
@@ -161,80 +197,23 @@ func (w *writer) undo(err error) error {
 	return err
 }
 
-const purgeRows = 1000 // records of one transaction of purge
-
-// purge removes records whose time to live is over.
-func (w *writer) purge() error {
-	for {
-		var n int64
-		err := w.transact([]*op{{apply: func(t *tx) error {
-			result, err := w.purgeRecords.ExecContext(context.Background(), w.store.cfg.Now().UnixMilli(), purgeRows)
-			if err != nil {
-				return err
-			}
-			n, err = result.RowsAffected()
-			return err
-		}}})
-		if err != nil || n < purgeRows {
+// sweep removes some of the records whose time to live is over and some segments of deleted journals. The rows of a journal lie all
+// over the file, so to remove many of them at once would make callers wait. What fails is tried again when the next purge is due.
+func (w *writer) sweep() {
+	w.litter = false
+	var records, segments int64
+	err := w.transact([]*op{{apply: func(t *tx) (err error) {
+		if records, err = t.count(w.purgeRecords, w.store.cfg.Now().UnixMilli(), sweepRows); err != nil {
 			return err
 		}
+		if segments, err = t.count(w.purgeSegments, sweepRows); err != nil || segments == sweepRows {
+			return err
+		}
+		return t.exec(w.emptyGarbage)
+	}}})
+	if err != nil {
+		w.store.cfg.Logger.Warn("removing what is over failed", "err", w.store.outside(err))
+		return
 	}
-}
-
-// statements are the writer's, each prepared once.
-type statements struct {
-	begin, end, rollback                                                     *sql.Stmt
-	setVersion, setChecked, setProbe                                         *sql.Stmt
-	getVersion, setRecord, deleteRecord, purgeRecords                        *sql.Stmt
-	setMember, deleteMember                                                  *sql.Stmt
-	getJournal, putJournal, extendJournal, dropJournal                       *sql.Stmt
-	closeJournal, shortenJournal, getFloor, raiseFloor                       *sql.Stmt
-	addSegment, straddling, headTotals, dropHead, firstSegment, dropSegments *sql.Stmt
-}
-
-func (st *statements) prepare(ctx context.Context, conn *sql.Conn) error {
-	const expired = "expires IS NOT NULL AND expires <= ?"
-	var errs []error
-	for stmt, text := range map[**sql.Stmt]string{
-		&st.begin:    "BEGIN IMMEDIATE",
-		&st.end:      "COMMIT",
-		&st.rollback: "ROLLBACK",
-
-		&st.setVersion: "UPDATE meta SET version = ?",
-		&st.setChecked: "UPDATE meta SET checked = ?",
-		&st.setProbe:   "UPDATE meta SET probe = ?",
-
-		&st.getVersion: "SELECT version FROM records WHERE principal = ? AND key = ? AND NOT (" + expired + ")",
-		&st.setRecord: `INSERT INTO records (principal, key, version, expires, value) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET version = excluded.version, expires = excluded.expires, value = excluded.value`,
-		&st.deleteRecord: "DELETE FROM records WHERE principal = ? AND key = ?",
-		&st.purgeRecords: "DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE " + expired + " LIMIT ?)",
-
-		&st.setMember: `INSERT INTO members (principal, list, member, score, value) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET score = excluded.score, value = excluded.value`,
-		&st.deleteMember: "DELETE FROM members WHERE principal = ? AND list = ? AND member = ?",
-
-		&st.getJournal: "SELECT id, epoch, fence, first, next, events, bytes, clean FROM journals WHERE principal = ? AND name = ?",
-		&st.putJournal: `INSERT INTO journals (principal, name, epoch, fence, first, next, events, bytes, clean) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0)
-			ON CONFLICT DO UPDATE SET epoch = excluded.epoch, fence = excluded.fence, clean = 0`,
-		&st.extendJournal: `UPDATE journals SET next = next + ?1, events = events + ?1, bytes = bytes + ?2, clean = 0
-			WHERE principal = ?3 AND name = ?4 AND fence <= ?5 AND next = ?6 RETURNING id`,
-		&st.closeJournal:   "UPDATE journals SET clean = 1 WHERE id = ?",
-		&st.shortenJournal: "UPDATE journals SET first = ?, events = ?, bytes = ? WHERE id = ?",
-		&st.dropJournal:    "DELETE FROM journals WHERE id = ?",
-		&st.getFloor:       "SELECT coalesce(max(epoch), 0) FROM floors WHERE principal = ?",
-		&st.raiseFloor:     "INSERT INTO floors (principal, epoch) VALUES (?, ?) ON CONFLICT DO UPDATE SET epoch = max(epoch, excluded.epoch)",
-
-		&st.addSegment:   "INSERT INTO segments (journal, first, last, events, bytes, data) VALUES (?, ?, ?, ?, ?, ?)",
-		&st.straddling:   "SELECT data FROM segments WHERE journal = ?1 AND first <= ?2 AND last > ?2",
-		&st.headTotals:   "SELECT coalesce(sum(events), 0), coalesce(sum(bytes), 0) FROM segments WHERE journal = ? AND first <= ?",
-		&st.dropHead:     "DELETE FROM segments WHERE journal = ? AND first <= ?",
-		&st.firstSegment: "SELECT min(first) FROM segments WHERE journal = ?",
-		&st.dropSegments: "DELETE FROM segments WHERE journal = ?",
-	} {
-		var err error
-		*stmt, err = conn.PrepareContext(ctx, text)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	w.litter = records == sweepRows || segments == sweepRows
 }

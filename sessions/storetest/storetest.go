@@ -21,7 +21,7 @@ type Backend struct {
 	Forgets bool
 }
 
-// Run runs the contract suite. Each test gets a new backend, and tests of one suite run one after the other.
+// Run runs the contract suite, as parallel subtests, each on a new backend.
 func Run(t *testing.T, newBackend func(t testing.TB) Backend) {
 	kind := newBackend(t)
 	can := map[string]bool{"": true, "shared": kind.Shared, "durable": !kind.Forgets}
@@ -62,7 +62,10 @@ func Run(t *testing.T, newBackend func(t testing.TB) Backend) {
 		{"ClaimsOnTwoStores", "shared", testClaimsOnTwo},
 	} {
 		if can[test.needs] {
-			t.Run(test.name, func(t *testing.T) { test.run(t, newBackend(t)) })
+			t.Run(test.name, func(t *testing.T) {
+				t.Parallel()
+				test.run(t, newBackend(t))
+			})
 		}
 	}
 }

@@ -28,7 +28,7 @@ CREATE TABLE members (
 CREATE INDEX members_order ON members (principal, list, score DESC, member);
 
 CREATE TABLE journals (
-	id        INTEGER PRIMARY KEY,
+	id        INTEGER PRIMARY KEY AUTOINCREMENT, -- never given again: the segments of a deleted journal go later
 	principal TEXT NOT NULL,
 	name      TEXT NOT NULL,
 	epoch     INTEGER NOT NULL,
@@ -46,6 +46,11 @@ CREATE TABLE floors (
 	principal TEXT PRIMARY KEY,
 	epoch     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- garbage are the ids of deleted journals whose segments have not all been removed yet.
+CREATE TABLE garbage (
+	journal INTEGER PRIMARY KEY
+) STRICT;
 
 -- segments are packed runs of events. Rows are in the order in which they came, whatever their journal, so that an append
 -- to many journals touches few pages; the index finds those of one journal.
