@@ -46,6 +46,7 @@ type Config struct {
 	CallsPerView    int           // open calls of clients in one view beside prompts, default 64
 	KeysPerView     int           // remembered prompt keys of one view, default 256
 	SlotTTL         time.Duration // for which a staged side conversation can be opened, default 15 min
+	Adopt           bool          // every session/new adopts as if it had asked to (rule V14)
 	SideGateOff     bool          // side conversations may change things; they are only advised not to
 	KeyTTL          time.Duration // for which a prompt key is remembered, default 24 h
 }

@@ -86,7 +86,7 @@ func (m *Manager) openNew(ctx context.Context, c Client, f *wire.Frame, p openPa
 	if s != nil {
 		return m.openSide(ctx, c, f, s)
 	}
-	if p.Meta.Gate.Adopt {
+	if p.Meta.Gate.Adopt || m.cfg.Adopt {
 		if a := m.adoptLatest(ctx, c, f, cwd); a != nil {
 			return a, nil
 		}

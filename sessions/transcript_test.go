@@ -125,6 +125,9 @@ func (p *player) clientStep(who string, c *client, verb, arg string) {
 	switch verb {
 	case "new":
 		p.open(who, c, "session/new", "{"+dir+arg+"}")
+	case "opens": // a further session on the same connection, called arg from here on
+		p.clients[arg] = c
+		p.open(arg, c, "session/new", "{"+dir+"}")
 	case "load", "resume":
 		id, meta, _ := strings.Cut(arg, " ")
 		p.open(who, c, "session/"+verb, fmt.Sprintf(`{"sessionId":%q,%s%s}`, id, dir, meta))
@@ -238,7 +241,7 @@ func (p *player) flush() {
 }
 
 var (
-	randomID  = regexp.MustCompile(`"(turn-|notice-|report-)?[A-Z2-7]{12,26}"`)
+	randomID  = regexp.MustCompile(`"((?:turn-|notice-|report-|note-)?(?:[a-z0-9]+/)?)[A-Z2-7]{12,26}"`)
 	epochs    = regexp.MustCompile(`"epoch":\d+`)
 	epochName = regexp.MustCompile(`"epoch":E\d+`)
 	commands  = regexp.MustCompile(`"availableCommands":\[\{.*?\],"sessionUpdate"`)

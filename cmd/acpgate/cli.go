@@ -47,7 +47,7 @@ type settings struct {
 	SleepAfter    time.Duration `default:"30m" placeholder:"TIME" group:"sessions" help:"Idle time after which a session's agent side is closed; the next prompt wakes it."`
 	Adopt         bool          `group:"sessions" help:"A session/new goes on with the session of its directory that was used last, where nobody shows it. Clients can ask for this one by one; the page does when it opens a directory."`
 	SlotTTL       time.Duration `default:"15m" placeholder:"TIME" group:"sessions" help:"How long a side conversation that /side has staged can be opened."`
-	SideGate      bool          `default:"true" negatable:"" group:"sessions" help:"Refuse what an agent asks to change in a side conversation. With --no-side-gate it is only advised not to."`
+	NoSideGate    bool          `group:"sessions" help:"Let agents change things in a side conversation. Otherwise what they ask to change there is refused."`
 	MaxViews      int           `default:"1000" placeholder:"N" group:"sessions" help:"Live sessions of one user at a time."`
 
 	JournalMaxEvents int           `default:"200000" placeholder:"N" group:"journal" help:"Events kept of one session."`

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -29,17 +30,28 @@ func TestT6_EveryFlagHasAVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := map[reflect.Kind]string{reflect.Int: "7", reflect.Bool: "true", reflect.String: "x", reflect.Slice: "x"}
-	special := map[string]string{
-		"auth": "none", "request-policy": "reject", "log-level": "debug", "log-format": "json",
-		"sleep-after": "7s", "journal-max-age": "7s", "ping": "7s", "drain-timeout": "7s",
-		"journal-max-bytes": "7KiB", "journal-memory": "7KiB", "frame-limit": "7KiB", "line-limit": "7KiB", "max-byte-rate": "7KiB",
+	other := func(flag *kong.Flag) string { // a value that is not the default
+		switch flag.Target.Interface().(type) {
+		case time.Duration:
+			return "7s"
+		case byteSize:
+			return "7KiB"
+		case int:
+			return "7"
+		case bool:
+			return "true"
+		}
+		if flag.Enum != "" {
+			values := flag.EnumSlice()
+			if values[0] != flag.Default {
+				return values[0]
+			}
+			return values[1]
+		}
+		return "x"
 	}
 	for _, flag := range commandNode(parser.Model.Node, "serve").Flags {
-		value, ok := special[flag.Name]
-		if !ok {
-			value = values[flag.Target.Kind()]
-		}
+		value := other(flag)
 		byVariable, err := parse(t, []string{envName(flag.Name) + "=" + value})
 		if err != nil {
 			t.Errorf("%s=%s: %v", envName(flag.Name), value, err)

@@ -63,7 +63,7 @@ func (c *config) managerConfig(agents sessions.Agents, store sessions.Store, log
 		Agents: agents, Store: store, Logger: log, Audit: audit, Roots: c.roots,
 		Journal:       journal.Limits{MaxEvents: c.JournalMaxEvents, MaxBytes: int64(c.JournalMaxBytes), MaxAge: c.JournalMaxAge},
 		JournalMemory: int64(c.JournalMemory), Queue: c.Queue, RequestPolicy: sessions.Policy(c.RequestPolicy),
-		SleepAfter: c.SleepAfter, ViewsPerUser: c.MaxViews, Adopt: c.Adopt, SlotTTL: c.SlotTTL, SideGateOff: !c.SideGate,
+		SleepAfter: c.SleepAfter, ViewsPerUser: c.MaxViews, Adopt: c.Adopt, SlotTTL: c.SlotTTL, SideGateOff: c.NoSideGate,
 	}
 }
 

@@ -18,7 +18,7 @@ func TestT6_FlagsReachTheParts(t *testing.T) {
 	s, err := parse(t, nil, "--frame-limit=11KiB", "--line-limit=70KiB", "--queue=13", "--max-connections=14", "--connect-rate=15",
 		"--max-frame-rate=16", "--max-byte-rate=17KiB", "--ping=18s", "--journal-max-events=19", "--journal-max-bytes=20KiB",
 		"--journal-max-age=21h", "--journal-memory=22KiB", "--sleep-after=23m", "--max-views=24", "--max-processes=25",
-		"--request-policy=reject", "--base-path=gate/", "--allow-host=a.example", "--allow-origin=https://b.example",
+		"--request-policy=reject", "--adopt", "--slot-ttl=26m", "--no-side-gate", "--base-path=gate/", "--allow-host=a.example", "--allow-origin=https://b.example",
 		"--metrics-open", "--env-allow=KEY_*", "--root", root, "--agent=x=cat", "--agent=y=cat", "--default-agent=y",
 		"--auth=proxy", "--proxy-from=::1", "--proxy-header=X-User")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestT6_FlagsReachTheParts(t *testing.T) {
 		t.Errorf("journal %+v, want %+v", mind.Journal, want)
 	}
 	if mind.JournalMemory != 22<<10 || mind.Queue != 13 || mind.SleepAfter != 23*time.Minute || mind.ViewsPerUser != 24 ||
-		mind.RequestPolicy != sessions.PolicyReject || !slices.Equal(mind.Roots, []string{root}) {
+		mind.RequestPolicy != sessions.PolicyReject || !mind.Adopt || mind.SlotTTL != 26*time.Minute || !mind.SideGateOff || !slices.Equal(mind.Roots, []string{root}) {
 		t.Errorf("sessions: %+v", mind)
 	}
 

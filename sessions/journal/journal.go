@@ -161,7 +161,9 @@ func (j *Journal) Persist(dirty func(urgent bool)) {
 }
 
 // Critical reports whether events of the type are stored before anybody sees them.
-func (t Type) Critical() bool { return t == Prompt || t == TurnEnd || t == Request || t == RequestDone || t == Context }
+func (t Type) Critical() bool {
+	return t == Prompt || t == TurnEnd || t == Request || t == RequestDone || t == Context
+}
 
 // Unstored returns events that are not stored yet, at most about maxBytes of payload, and whether older ones were trimmed
 // away before they could be stored.
