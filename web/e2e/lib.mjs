@@ -230,9 +230,11 @@ export async function send(page, text) {
   await eventually(`"${text.slice(0, 40)}" on the screen`, async () => (await bubbles.count()) > before);
 }
 
-/** Waits until no turn runs. */
+/** Waits until no turn runs and nothing is on its way. */
 export async function idle(page) {
-  await eventually('the turn to end', async () => (await page.locator('.composer .stop').count()) === 0 && (await page.locator('.outgoing').count()) === 0, 30_000);
+  // In one look: a prompt leaves the outbox in the moment in which its turn begins.
+  const busy = () => document.querySelector('.composer .stop, .outgoing, .conversation[aria-busy=true]') !== null || document.querySelector('.conversation') === null;
+  await eventually('the turn to end', async () => !(await page.evaluate(busy)), 30_000);
 }
 
 /** The text of all agent messages, one string per turn. */

@@ -27,7 +27,7 @@ export function Conversation({ session }: { session: Session }) {
     if (attach === 'attached') app.keep.setCwd(session.id, session.cwd.value);
   }, [attach]);
   return (
-    <div class="conversation">
+    <div class="conversation" aria-busy={attach === 'attaching' || attach === 'detached'}>
       <Scroll session={session} />
       <div class="dock">
         <PlanStrip session={session} />
