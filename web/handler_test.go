@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -88,6 +89,22 @@ func TestIndexIsRelativeAndWithoutInlineCode(t *testing.T) {
 	}
 	if regexp.MustCompile(`<script[^>]*>[^<]|<style| style=| on[a-z]+=`).MatchString(page) {
 		t.Error("index.html has inline code or style")
+	}
+}
+
+func TestEverythingThatWasBuiltIsServed(t *testing.T) {
+	h := Handler()
+	err := fs.WalkDir(os.DirFS("dist"), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if r := get(t, h, http.MethodGet, "/"+name, nil); r.StatusCode != http.StatusOK {
+			t.Errorf("dist/%s: %d: name it in embed.go", name, r.StatusCode)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -13,6 +13,7 @@ export default defineConfig({
     sourcemap: false,
     reportCompressedSize: false,
     modulePreload: { polyfill: false },
+    license: { fileName: 'licenses.txt' },
     chunkSizeWarningLimit: 700,
     rolldownOptions: {
       output: {

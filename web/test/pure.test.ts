@@ -152,11 +152,13 @@ describe('the wire', () => {
 
   test('TestW9_ErrorsAreReadable', () => {
     expect(problemOf({ code: -32603, message: 'x', data: { reason: 'queue_full' } }).hint).toContain('waiting');
-    expect(problemOf({ code: -32603, message: 'x', data: { reason: 'queue_full', hint: 'own' } }).hint).toBe('own');
-    expect(problemOf({ code: -32602, message: 'Invalid params', data: { details: 'cwd must be absolute' } }).title).toBe('cwd must be absolute');
+    expect(problemOf({ code: -32603, message: 'x', data: { reason: 'queue_full', hint: 'own words' } }).hint).toBe('Own words.');
+    expect(problemOf({ code: -32602, message: 'Invalid params', data: { details: 'cwd must be absolute' } }).title).toBe('Cwd must be absolute');
     expect(problemOf({ code: -32002, message: 'Resource not found' }).title).toContain('not known');
     expect(problemOf({ code: -32603, message: 'agent failed', data: { stderr: 'boom' } }).detail).toBe('boom');
-    expect(problemOf({ code: 400, message: '', data: 'a text' }).title).toBe('a text');
+    expect(problemOf({ code: 400, message: '', data: 'a text' }).title).toBe('A text');
+    expect(problemOf({ code: -32603, message: 'agent x: agent_exited', data: { reason: 'agent_exited', exitCode: 3, stderr: 'boom' } })).toMatchObject({ title: 'The agent’s process ended (exit code 3)', detail: 'agent x: agent_exited\n\nboom' });
+    expect(problemOf({ code: -32603, message: 'm', data: { reason: 'x', hint: 'y', more: 1 } }).detail).toBe('{\n  "more": 1\n}');
     expect(toProblem('odd').title).toBe('odd');
   });
 });

@@ -90,8 +90,8 @@ export class Transcript {
   /** Folds one session/update in. Updates that only change the session's state must not come here. */
   apply(update: Dict, meta: EventMeta): void {
     const name = str(update['sessionUpdate']) ?? 'unknown';
-    if (meta.kind === 'notice') return this.notice(update, meta);
-    if (meta.kind === 'report') return this.report(update, meta);
+    if (meta.kind === 'notice') return this.notice(update);
+    if (meta.kind === 'report') return this.report(update);
     if (meta.kind === 'gap') return this.push(this.host(undefined, meta), { kind: 'gap', ...this.base(), omitted: meta.omitted ?? 0 });
     const role = roles[name];
     if (role && this.again(update, meta)) return;
@@ -104,7 +104,7 @@ export class Transcript {
       case 'plan':
         return this.plan(update, meta);
       case 'notice':
-        return this.notice(update, meta);
+        return this.notice(update);
       case 'compaction_update':
       case 'compaction_summary_chunk':
         return this.compaction(name, update, meta);
@@ -262,21 +262,25 @@ export class Transcript {
     this.push(turn, { kind: 'plan', ...this.base(), items });
   }
 
-  private notice(update: Dict, meta: EventMeta): void {
+  private notice(update: Dict): void {
     const content = dict(update['content']);
     const text = str(content['text']) ?? str(update['title']) ?? str(update['text']) ?? '';
     if (text === '') return;
     const s = str(update['severity']);
     const severity: NoticeEntry['severity'] = s === 'warning' || s === 'error' ? s : 'info';
     const entry: NoticeEntry = { kind: 'notice', ...this.base(), text, severity, ...opt('detail', str(update['description'])) };
-    const last = this.last;
-    this.push(last ?? this.host(undefined, meta), entry);
+    this.push(this.aside(), entry);
   }
 
-  private report(update: Dict, meta: EventMeta): void {
+  // Where a line of the gateway goes: it is no output of the agent.
+  private aside(): Turn {
+    return this.last ?? this.open(`n${++this.count}`, undefined, false);
+  }
+
+  // It answers a command, which need not be the turn that runs.
+  private report(update: Dict): void {
     const text = str(dict(update['content'])['text']) ?? '';
-    // It answers a command, which need not be the turn that runs.
-    this.push(this.last ?? this.host(undefined, meta), { kind: 'report', ...this.base(), text });
+    this.push(this.aside(), { kind: 'report', ...this.base(), text });
   }
 
   private compaction(name: string, update: Dict, meta: EventMeta): void {

@@ -29,7 +29,7 @@ export function Conversation({ session }: { session: Session }) {
   return (
     <div class="conversation" aria-busy={attach === 'attaching' || attach === 'detached'}>
       <Scroll session={session} />
-      <div class="dock">
+      <div class="dock" hidden={attach === 'gone'}>
         <PlanStrip session={session} />
         <ForceStop session={session} />
         <Composer
@@ -38,7 +38,6 @@ export function Conversation({ session }: { session: Session }) {
           commands={session.around.commands.value}
           placeholder={session.running ? 'Queue a message' : 'Message'}
           running={session.running}
-          disabled={attach === 'gone'}
           onSend={send}
           onStop={() => session.stop()}
         >

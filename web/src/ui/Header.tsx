@@ -18,7 +18,7 @@ export function Header() {
         <icons.Menu />
       </button>
       <div class="header-title">
-        <h1>{session ? oneLine(session.around.title.value ?? '') || 'New session' : 'New chat'}</h1>
+        <h1>{session ? oneLine(session.around.title.value ?? '') || (session.attach.value === 'gone' ? 'Unknown session' : 'New session') : 'New chat'}</h1>
         {session ? (
           <p class="header-sub">
             <span>{info?.agentTitle ?? session.agent}</span>

@@ -16,7 +16,12 @@ export function Help() {
           </div>
         ))}
       </dl>
-      <p class="muted small">acpgate {app.link.value?.init.value?.gate.version}</p>
+      <p class="muted small help-foot">
+        acpgate {app.link.value?.init.value?.gate.version} ·{' '}
+        <a href="./licenses.txt" target="_blank" rel="noopener">
+          Licenses of what it is made of
+        </a>
+      </p>
     </Dialog>
   );
 }

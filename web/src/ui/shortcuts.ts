@@ -36,7 +36,7 @@ export function shortcuts(app: App): () => void {
     } else if (!typing(e) && !mod && !e.altKey && e.key === '/') document.getElementById('composer')?.focus();
     else if (!typing(e) && !mod && !e.altKey && e.key === '?') app.help.value = true;
     else if (e.key === 'Escape' && app.drawer.value) app.drawer.value = false;
-    else if (e.key === 'Escape' && app.session.value?.running) app.session.value.stop();
+    else if (e.key === 'Escape' && app.session.value?.running && (!typing(e) || (e.target as HTMLElement).id === 'composer')) app.session.value.stop();
     else return;
     e.preventDefault();
   };

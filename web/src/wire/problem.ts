@@ -75,7 +75,16 @@ export function problemOf(error: { code: number; message: string; data?: unknown
   const hint = str(data['hint']) ?? (reason ? hints[reason] : undefined) ?? hintFor(error.code);
   const parts = [known && !bare ? message : undefined, str(data['stderr']) ?? rest(error.data)];
   const detail = parts.filter((x) => x !== undefined && x !== '').join('\n\n');
-  return { title, code: error.code, ...opt('hint', hint), ...opt('detail', detail || undefined), ...opt('reason', reason) };
+  return { title: capital(title), code: error.code, ...opt('hint', hint === undefined ? undefined : sentence(hint)), ...opt('detail', detail || undefined), ...opt('reason', reason) };
+}
+
+// Hints on the wire are for programs and people alike: lower case, without a full stop.
+function sentence(s: string): string {
+  return /[.!?:;…)]$/.test(s) ? capital(s) : `${capital(s)}.`;
+}
+
+function capital(s: string): string {
+  return s.charAt(0).toUpperCase() + s.slice(1);
 }
 
 function ending(data: Dict): string {
