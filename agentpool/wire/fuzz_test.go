@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"math/big"
 	"reflect"
 	"strings"
@@ -307,6 +308,17 @@ func FuzzLookup(f *testing.F) {
 		inner, _ := refObject([]byte(top[first]))
 		if got := string(at.Of(b)); got != inner[second] {
 			t.Fatalf("Lookup(%q, %q, %q) = %q, want %q", b, first, second, got, inner[second])
+		}
+		seen := map[string]string{}
+		for name, value := range Members(b) {
+			text, ok := AppendUnquoted(nil, name)
+			if !ok {
+				t.Fatalf("Members(%q): the name %q", b, name)
+			}
+			seen[string(text)] = string(value)
+		}
+		if !maps.Equal(seen, top) {
+			t.Fatalf("Members(%q) = %q, want %q", b, seen, top)
 		}
 	})
 }

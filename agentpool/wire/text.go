@@ -22,6 +22,15 @@ func Unquote(tok []byte) (string, error) {
 	return string(appendDecoded(make([]byte, 0, len(body)), body)), nil
 }
 
+// AppendUnquoted appends the decoded text of a raw JSON string token, as Unquote does. tok must come from a scanned frame;
+// of anything that is not a string nothing is appended, and ok is false.
+func AppendUnquoted(dst, tok []byte) (_ []byte, ok bool) {
+	if len(tok) < 2 || tok[0] != '"' || tok[len(tok)-1] != '"' {
+		return dst, false
+	}
+	return appendDecoded(dst, tok[1:len(tok)-1]), true
+}
+
 // isString reports whether tok is one whole JSON string.
 func isString(tok []byte) bool {
 	if len(tok) < 2 || tok[0] != '"' {
