@@ -95,6 +95,7 @@ func (l launch) start() (*child, error) {
 			*p.mine, theirs = r, append(theirs, w)
 		}
 	}
+	growPipe(c.stdout)
 	mine, other, err := socketPair()
 	if err != nil {
 		return fail(fmt.Errorf("control socket: %w", err))
