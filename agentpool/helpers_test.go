@@ -185,6 +185,7 @@ type recorder struct {
 	events []string
 	more   chan struct{}
 	onLine func(f *wire.Frame)
+	pauses []int // number of events at each AgentPause
 }
 
 func newRecorder() *recorder { return &recorder{more: make(chan struct{}, 1)} }
@@ -204,6 +205,12 @@ func (r *recorder) AgentLine(f *wire.Frame) {
 		r.onLine(f)
 	}
 	r.add(string(f.Raw))
+}
+
+func (r *recorder) AgentPause() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pauses = append(r.pauses, len(r.events))
 }
 
 func (r *recorder) AgentSkipped(n int64)               { r.add("skipped " + strconv.FormatInt(n, 10)) }

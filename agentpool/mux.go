@@ -37,6 +37,7 @@ type route struct {
 	session string
 	sink    sessions.Sink
 	backlog [][]byte // lines that came before the Bind
+	noted   bool     // in process.noted
 }
 
 // ask is an open request of the agent.
@@ -178,6 +179,7 @@ func (p *process) deliverNext(r *route, who uint64) {
 	p.mu.Unlock()
 	if f, err := wire.Parse(raw, p.limits); err == nil {
 		r.sink.AgentLine(&f)
+		r.sink.AgentPause()
 	}
 	p.mu.Lock()
 	p.leave()

@@ -274,3 +274,32 @@ func TestT5_ClosedStdoutEndsTheAgent(t *testing.T) {
 	}
 	rec.waitFor(t, 1)
 }
+
+// Every line is followed by a pause, and lines that are read together by one.
+func TestW6_PauseFollowsTheLastLineAtHand(t *testing.T) {
+	t.Parallel()
+	h := acquire(t, startPool(t, testConfig(t, fakeSpec("a"))), "a")
+	s, rec := open(t, h)
+	other, rec2 := open(t, h)
+	const lines = 5000
+	prompt(t, h, s, fmt.Sprintf("burst %d", lines), "raw "+chunkLine(other, "of another session"))
+	rec.waitFor(t, lines)
+	rec2.waitFor(t, 1)
+	for _, r := range []*recorder{rec, rec2} {
+		eventually(t, "a pause behind the last line", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.pauses) > 0 && r.pauses[len(r.pauses)-1] == len(r.events)
+		})
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	for i := 1; i < len(rec.pauses); i++ {
+		if rec.pauses[i] <= rec.pauses[i-1] {
+			t.Fatalf("a pause at %d without a line after that at %d", rec.pauses[i], rec.pauses[i-1])
+		}
+	}
+	if n := len(rec.pauses); n > lines/4 {
+		t.Errorf("%d pauses for %d lines that were written in blocks", n, lines)
+	}
+}

@@ -54,6 +54,7 @@ type process struct {
 	limits wire.Limits
 	frame  wire.Frame // of the current line
 	reader uint64     // number of the reader goroutine
+	noted  []*route   // got lines since the last pause; the reader goroutine's
 
 	wg   sync.WaitGroup // all goroutines but read and child.watch
 	done chan struct{}

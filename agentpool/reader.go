@@ -46,6 +46,9 @@ func (p *process) read(stderrDone <-chan struct{}) {
 		case len(line) > 0:
 			p.line(line)
 		}
+		if !lines.Buffered() {
+			p.pause()
+		}
 	}
 }
 
@@ -111,7 +114,34 @@ func (p *process) deliver(session []byte, f *wire.Frame) bool {
 	}
 	r.sink.AgentLine(f)
 	p.leaveTo(p.reader)
+	p.note(r)
 	return true
+}
+
+// note remembers that a session got a line, for pause.
+func (p *process) note(r *route) {
+	if !r.noted {
+		r.noted = true
+		p.noted = append(p.noted, r)
+	}
+}
+
+// pause tells the sessions that got lines since the last call that no further one is at hand.
+func (p *process) pause() {
+	for i, r := range p.noted {
+		p.noted[i], r.noted = nil, false
+		p.mu.Lock()
+		bound := p.enterRoute([]byte(r.session), p.reader)
+		p.mu.Unlock()
+		if bound == nil {
+			continue
+		}
+		if bound == r { // not bound anew
+			r.sink.AgentPause()
+		}
+		p.leaveTo(p.reader)
+	}
+	p.noted = p.noted[:0]
 }
 
 // hold keeps an update of a session that is not bound, until it is (rule W5).
@@ -151,6 +181,7 @@ func (p *process) request(f *wire.Frame) {
 	p.mu.Unlock()
 	r.sink.AgentLine(f)
 	p.leaveTo(p.reader)
+	p.note(r)
 }
 
 // refuse answers a request that nobody decides. mu is held.

@@ -111,6 +111,9 @@ type Reply struct {
 type Sink interface {
 	// AgentLine takes a Request or Notification of the session.
 	AgentLine(f *wire.Frame)
+	// AgentPause comes after one or more calls of AgentLine, when the agent has written nothing further for now: what was
+	// gathered should go on its way.
+	AgentPause()
 	// AgentSkipped says that a line of the session was over the line limit and dropped (DESIGN W7).
 	AgentSkipped(bytes int64)
 	// AgentGone says that the process ended; it comes after the last line and after the done calls of open requests.

@@ -146,7 +146,7 @@ func (s *session) AgentLine(f *wire.Frame) {
 		}
 		fallthrough
 	default:
-		s.journal.Append(journal.Update, time.Now(), f.Raw)
+		s.journal.Add(journal.Update, time.Now(), f.Raw)
 		if s.unthrottle += len(f.Raw); s.unthrottle >= throttleEvery {
 			s.unthrottle, throttle = 0, true
 		}
@@ -156,6 +156,9 @@ func (s *session) AgentLine(f *wire.Frame) {
 		s.journal.Throttle()
 	}
 }
+
+// AgentPause implements Sink.
+func (s *session) AgentPause() { s.journal.Wake() }
 
 const maxToolKinds = 1000
 

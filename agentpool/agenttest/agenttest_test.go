@@ -41,6 +41,7 @@ func (g *gateway) events() []string {
 }
 
 func (g *gateway) AgentLine(f *wire.Frame)            { g.add("line %s", text(f)) }
+func (g *gateway) AgentPause()                        {}
 func (g *gateway) AgentSkipped(bytes int64)           { g.add("skipped %d", bytes) }
 func (g *gateway) AgentGone(err *sessions.AgentError) { g.add("gone %s", err.Reason) }
 

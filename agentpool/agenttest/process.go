@@ -158,7 +158,7 @@ func (p *Process) deliver(ev event) {
 			p.sessionless(&f)
 			return
 		}
-		p.toSession(session, ev, func(s sessions.Sink) { s.AgentLine(&f) })
+		p.toSession(session, ev, func(s sessions.Sink) { s.AgentLine(&f); s.AgentPause() })
 	case wire.Invalid:
 		panic("agenttest: wire.Parse returned an invalid frame without an error")
 	}

@@ -3,6 +3,8 @@ package journal
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/acpgate/acpgate/agentpool/wire"
 )
@@ -64,10 +66,12 @@ type Entry struct {
 	First uint64 // seq of its first event
 	Time  int64  // of that, Unix milliseconds
 
-	Text    []byte                     // of a message or thought: its text blocks, joined
+	Text    []byte                     // of a message or thought: its text blocks, joined; of 1 MiB and more the beginning and the end
 	Blocks  []json.RawMessage          // of a message or thought: its other content blocks, in order
 	Members map[string]json.RawMessage // of a tool call: the members of tool_call and its updates, the latest of each
 	Raw     []byte                     // of an Other: the line
+	omitted int                        // bytes that Text leaves out
+	marker  int                        // length of the line that says so
 	Context ContextData                // of a Note
 	closed  bool                       // nothing without its messageId joins it any more
 	message string                     // messageId of the chunks
@@ -140,8 +144,8 @@ func (f *Fold) Add(e Event) {
 			f.context(e, c)
 		}
 	case Update:
-		if w, err := wire.Parse(e.Data, LineLimits()); err == nil && w.Update.Present() {
-			f.update(e, &w)
+		if at := wire.Lookup(e.Data, "params", "update"); at.Present() {
+			f.update(e, at.Of(e.Data))
 		}
 	}
 	f.bound()
@@ -173,22 +177,31 @@ func (f *Fold) context(e Event, c ContextData) {
 	f.account(entry, len(c.Text))
 }
 
-func (f *Fold) update(e Event, w *wire.Frame) {
-	kind := w.UpdateKind.Of(w.Raw)
-	body := w.Update.Of(w.Raw)
+func (f *Fold) update(e Event, body []byte) {
+	var kind, message, content []byte
+	for name, value := range wire.Members(body) {
+		switch {
+		case wire.Equal(name, "sessionUpdate"):
+			kind = value
+		case wire.Equal(name, "messageId"):
+			message = value
+		case wire.Equal(name, "content"):
+			content = value
+		}
+	}
 	switch {
-	case wire.Equal(kind, "user_message_chunk"):
-		f.chunk(e, body, User)
 	case wire.Equal(kind, "agent_message_chunk"):
-		f.chunk(e, body, Agent)
+		f.chunk(e, message, content, Agent)
 	case wire.Equal(kind, "agent_thought_chunk"):
-		f.chunk(e, body, Thought)
+		f.chunk(e, message, content, Thought)
+	case wire.Equal(kind, "user_message_chunk"):
+		f.chunk(e, message, content, User)
 	case wire.Equal(kind, "tool_call"), wire.Equal(kind, "tool_call_update"):
 		f.tool(e, body)
 	case !isValue(kind):
 		f.n++
 		f.step = nil
-		entry := f.push(&Entry{Kind: Other, ID: fmt.Sprintf("x%d", f.n), First: e.Seq, Time: e.Time, Raw: append([]byte(nil), w.Raw...)})
+		entry := f.push(&Entry{Kind: Other, ID: fmt.Sprintf("x%d", f.n), First: e.Seq, Time: e.Time, Raw: append([]byte(nil), e.Data...)})
 		f.account(entry, len(entry.Raw))
 	}
 }
@@ -207,14 +220,17 @@ func isValue(kind []byte) bool {
 
 // chunk appends to the last entry if it is of the same message: the same kind and messageId (CASE 89), or without one in
 // the same turn.
-func (f *Fold) chunk(e Event, body []byte, kind EntryKind) {
-	id, _ := wire.Unquote(wire.Lookup(body, "messageId").Of(body)) // absent: ""
+func (f *Fold) chunk(e Event, message, content []byte, kind EntryKind) {
+	if len(message) <= len(`""`) || message[0] != '"' {
+		message = nil
+	}
 	last := f.last()
-	same := last != nil && last.Kind == kind && (last.message == id || last.message == "" || id == "")
-	if !same || (last.closed && (id == "" || id != last.message)) {
+	same := last != nil && last.Kind == kind && (last.message == "" || message == nil || wire.Equal(message, last.message))
+	if !same || (last.closed && (message == nil || !wire.Equal(message, last.message))) {
+		id, _ := wire.Unquote(message) // absent: ""
 		last = f.push(&Entry{Kind: kind, ID: f.number(kind), First: e.Seq, Time: e.Time, message: id})
 	}
-	f.grow(last, wire.Lookup(body, "content").Of(body))
+	f.grow(last, content)
 }
 
 // number gives the next id of a kind. A user message and an agent step have numbers of their own; thoughts and tool calls
@@ -263,20 +279,57 @@ func (f *Fold) tool(e Event, body []byte) {
 	}
 }
 
+// textHalf bounds the text of an entry: once it is four times as long, so many bytes of its beginning and of its end stay,
+// and a line in between that says how many are left out.
+const textHalf = 256 << 10
+
 // grow adds a content block.
 func (f *Fold) grow(entry *Entry, block []byte) {
 	if block == nil {
 		return
 	}
-	f.account(entry, len(block))
-	if wire.Equal(wire.Lookup(block, "type").Of(block), "text") {
-		text, err := wire.Unquote(wire.Lookup(block, "text").Of(block))
-		if err == nil {
-			entry.Text = append(entry.Text, text...)
+	var kind, text []byte
+	for name, value := range wire.Members(block) {
+		switch {
+		case wire.Equal(name, "type"):
+			kind = value
+		case wire.Equal(name, "text"):
+			text = value
+		}
+	}
+	if wire.Equal(kind, "text") {
+		before := len(entry.Text)
+		if grown, ok := wire.AppendUnquoted(entry.Text, text); ok {
+			entry.Text = grown
+			entry.shorten()
+			f.account(entry, len(entry.Text)-before)
 			return
 		}
 	}
+	f.account(entry, len(block))
 	entry.Blocks = append(entry.Blocks, append(json.RawMessage(nil), block...))
+}
+
+// shorten leaves out the middle of a text that has become too long, between runes.
+func (entry *Entry) shorten() {
+	text := entry.Text
+	if len(text) < 4*textHalf {
+		return
+	}
+	head, tail := textHalf, len(text)-textHalf
+	for !utf8.RuneStart(text[head]) {
+		head--
+	}
+	for !utf8.RuneStart(text[tail]) {
+		tail++
+	}
+	entry.omitted += tail - head
+	if entry.marker > 0 {
+		entry.omitted -= entry.marker // the line of the last time, which goes with the rest
+	}
+	line := fmt.Appendf(nil, "\n… %d bytes left out …\n", entry.omitted)
+	entry.marker = len(line)
+	entry.Text = slices.Concat(text[:head], line, text[tail:])
 }
 
 func (f *Fold) endStep() {

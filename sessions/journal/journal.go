@@ -102,9 +102,8 @@ type Journal struct {
 	next  atomic.Uint64 // seq of the event to come; the first is 1
 	total atomic.Int64  // bytes ever appended
 	// asked is set from a call of dirty until Unstored answers it: one call is enough for many events.
-	asked atomic.Bool
-	// noThrottle is the Unix time in nanoseconds until which Throttle does not wait.
-	noThrottle atomic.Int64
+	asked    atomic.Bool
+	throttle throttle
 
 	mu      sync.Mutex
 	segs    []*segment
@@ -118,6 +117,8 @@ type Journal struct {
 	dirty    func(urgent bool) // asks for Stored to be called some time; nil: nothing is stored
 	critical []uint64          // seqs of critical events that are not stored yet
 	stored   uint64            // everything up to it is stored
+	storedAt int64             // total when that was appended
+	failing  bool              // the store does not take anything for the time being
 	waiting  []storedWait
 }
 
@@ -128,7 +129,7 @@ type storedWait struct {
 
 // New returns an empty journal of the given epoch.
 func New(epoch uint64, limits Limits, budget *Budget) *Journal {
-	j := &Journal{epoch: epoch, limits: limits.WithDefaults(), budget: budget, first: 1}
+	j := &Journal{epoch: epoch, limits: limits.WithDefaults(), budget: budget, first: 1, throttle: throttle{moved: make(chan struct{}, 1)}}
 	j.next.Store(1)
 	j.ready.Store(1)
 	return j
@@ -148,7 +149,7 @@ func Restore(epoch, next uint64, events []Event, limits Limits, budget *Budget) 
 	}
 	j.next.Store(next)
 	j.ready.Store(next)
-	j.stored = next - 1
+	j.stored, j.storedAt = next-1, j.total.Load()
 	return j
 }
 
@@ -194,7 +195,10 @@ func (j *Journal) Unstored(maxBytes int) (events []Event, gap bool) {
 // functions run.
 func (j *Journal) Stored(seq uint64) {
 	j.mu.Lock()
-	j.stored = max(j.stored, seq)
+	if seq > j.stored {
+		j.stored, j.storedAt = seq, j.total.Load()-j.behind(seq)
+	}
+	j.failing = false
 	for len(j.critical) > 0 && j.critical[0] <= j.stored {
 		j.critical = j.critical[1:]
 	}
@@ -212,6 +216,7 @@ func (j *Journal) Stored(seq uint64) {
 	for _, r := range j.readers {
 		r.notify()
 	}
+	j.throttle.tell()
 	j.mu.Unlock()
 	for _, f := range run {
 		f(nil)
@@ -223,6 +228,7 @@ func (j *Journal) Stored(seq uint64) {
 func (j *Journal) Failed(err error) {
 	j.mu.Lock()
 	j.critical = nil
+	j.failing = true
 	j.setReady()
 	run := j.waiting
 	j.waiting = nil
@@ -277,6 +283,23 @@ func (j *Journal) Trimmed() bool { return j.Start().Seq > 0 }
 
 // Append adds an event at time now, copying data, and wakes the readers that wait. It returns the event's seq.
 func (j *Journal) Append(t Type, now time.Time, data []byte) uint64 {
+	seq := j.Add(t, now, data)
+	j.Wake()
+	return seq
+}
+
+// Wake wakes the readers that wait and have not seen everything.
+func (j *Journal) Wake() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range j.readers {
+		r.notify()
+	}
+}
+
+// Add is Append without waking anybody: readers that wait go on waiting until Wake. Waking one costs more than an event
+// does, so whoever has several to append wakes once.
+func (j *Journal) Add(t Type, now time.Time, data []byte) uint64 {
 	ms := now.UnixMilli()
 	j.mu.Lock()
 	seq := j.next.Load()
@@ -288,9 +311,6 @@ func (j *Journal) Append(t Type, now time.Time, data []byte) uint64 {
 	}
 	j.setReady()
 	lost := j.trim(ms)
-	for _, r := range j.readers {
-		r.notify()
-	}
 	j.mu.Unlock()
 	if dirty != nil && (t.Critical() || !j.asked.Swap(true)) {
 		dirty(t.Critical())
@@ -332,6 +352,11 @@ func (j *Journal) tail(n int) *segment {
 		}
 	}
 	s := &segment{first: j.next.Load()}
+	if len(j.segs) > 0 && n <= segBytes {
+		// A busy session: another one like the last, instead of growing into it again.
+		s.buf = make([]byte, 0, segBytes)
+		s.ev = make([]header, 0, min(len(j.segs[len(j.segs)-1].ev)+segEvents/16, segEvents))
+	}
 	j.segs = append(j.segs, s)
 	return s
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -226,47 +225,4 @@ func TestReader_ManyAtTheirOwnPace(t *testing.T) {
 	if s := j.Stats(); s.Readers != 0 {
 		t.Errorf("%d readers are left", s.Readers)
 	}
-}
-
-// W6: the appender waits for a reader at line speed, and never for one that does not read.
-func TestW6_ThrottleWaitsOnlyForAReaderAtLineSpeed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := journal.New(1, journal.Limits{MaxBytes: 4 << 20}, nil)
-		r := reader(t, j, journal.Cursor{Epoch: 1})
-		line := make([]byte, 64<<10)
-		for range 40 {
-			j.Append(journal.Update, now, line)
-		}
-		before := time.Now()
-		for range 100 {
-			j.Throttle()
-		}
-		if d := time.Since(before); d > 20*time.Millisecond {
-			t.Errorf("waited %v for a reader that does not read", d)
-		}
-		time.Sleep(time.Second)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for {
-				c, ok, err := r.Next()
-				if err != nil || !ok {
-					return
-				}
-				r.Advance(c.At(0))
-				time.Sleep(time.Millisecond) // 64 MB/s
-			}
-		}()
-		before = time.Now()
-		j.Throttle()
-		if d := time.Since(before); d < 5*time.Millisecond {
-			t.Errorf("waited only %v for a reader that drains", d)
-		}
-		<-done
-		before = time.Now()
-		j.Throttle()
-		if d := time.Since(before); d != 0 {
-			t.Errorf("waited %v for a reader that is up to date", d)
-		}
-	})
 }

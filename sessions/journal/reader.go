@@ -1,9 +1,6 @@
 package journal
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "sync/atomic"
 
 // Reader pulls events at a cursor. One goroutine at a time may call Next; the other methods are safe from any.
 type Reader struct {
@@ -67,6 +64,9 @@ func (r *Reader) Next() (c Chunk, ok bool, err error) {
 		return Chunk{}, false, nil
 	}
 	j := r.j
+	if j.total.Load()-r.read.Load() <= j.window()/2 {
+		j.throttle.tell()
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if seq < j.first {
@@ -125,69 +125,4 @@ func (r *Reader) Close() {
 			return
 		}
 	}
-}
-
-const (
-	throttleStep   = 4 * time.Millisecond
-	throttleRate   = 32 << 10 // bytes that the leading reader must drain in a step to be waited for: 8 MB/s
-	throttleMax    = 50       // steps in one call: 200 ms
-	throttleGiveUp = 100 * time.Millisecond
-)
-
-// Throttle holds the appender back while the reader that is furthest ahead drains at line speed but is more than a
-// quarter of the retention behind: without it an agent that writes faster than any socket takes bytes would push even the
-// fastest client out of the journal. A reader that drains slower than 8 MB/s is not waited for, and having found one,
-// Throttle does nothing for 100 ms: a slow socket stops nobody (rule W6). It sleeps at most 200 ms in a call.
-func (j *Journal) Throttle() {
-	if j.lag() == 0 || time.Now().UnixNano() < j.noThrottle.Load() {
-		return
-	}
-	before := j.progress()
-	for range throttleMax {
-		time.Sleep(throttleStep)
-		if j.lag() == 0 {
-			return
-		}
-		now := j.progress()
-		if now-before < throttleRate {
-			j.noThrottle.Store(time.Now().Add(throttleGiveUp).UnixNano())
-			return
-		}
-		before = now
-	}
-}
-
-// lag returns how far the reader that is furthest ahead is behind the head, 0 when it is within a quarter of the limits.
-func (j *Journal) lag() int64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	r := j.leader()
-	if r == nil {
-		return 0
-	}
-	lag := j.total.Load() - r.read.Load()
-	events := j.next.Load() - 1 - r.cursor.Load()
-	if lag > j.limits.MaxBytes/4 || events > uint64(j.limits.MaxEvents)/4 {
-		return max(lag, 1)
-	}
-	return 0
-}
-
-func (j *Journal) progress() int64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if r := j.leader(); r != nil {
-		return r.read.Load()
-	}
-	return 0
-}
-
-func (j *Journal) leader() *Reader {
-	var best *Reader
-	for _, r := range j.readers {
-		if best == nil || r.cursor.Load() > best.cursor.Load() {
-			best = r
-		}
-	}
-	return best
 }
