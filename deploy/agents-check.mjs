@@ -128,6 +128,28 @@ async function check(name, what, fn) {
   console.log(`${name}: ${what}: ${outcome}`);
 }
 
+// sameSystemAndTools compares what the stand-in model was sent for the parent's turn and for the child's: with equal system
+// and tool bytes a provider's cache of the prefix holds.
+function sameSystemAndTools() {
+  const log = process.env.FAKE_LOG ?? path.join(dir, 'fake-llm', 'requests.jsonl');
+  const of = (text) => {
+    for (const line of fs.readFileSync(log, 'utf8').split('\n').reverse()) {
+      if (!line.includes(text)) continue;
+      const r = JSON.parse(line);
+      if (!r.body?.tools?.length || !String(r.lastUser).includes(text)) continue;
+      const messages = (r.body.messages ?? []).filter((m) => m.role === 'system' || m.role === 'developer');
+      // Claude Code gives a forked or resumed session its model without the mark of the long context, in a direct connection
+      // just as here: session/fork over stdio shows the same. Everything else must be equal.
+      return JSON.stringify([r.body.system ?? messages, r.body.tools]).replaceAll(/ \(1M context\)|\[1m\]| \(with 1M context\)/g, '');
+    }
+    return '';
+  };
+  const parent = of('the animal is a heron');
+  const child = of('which animal');
+  if (!parent || !child) return 'the requests are not in the log of the stand-in model';
+  if (parent !== child) return `they differ: ${parent.length} and ${child.length} bytes`;
+}
+
 const has = (text, ...parts) => {
   for (const p of parts) if (!text.includes(p)) return `no ${JSON.stringify(p)} in ${JSON.stringify(text.slice(0, 300))}`;
 };
@@ -181,6 +203,24 @@ for (const name of names) {
     const recall = await say(handle, 'what do you know RECALL');
     return has(back.text, 'the colour is red') ?? has(recall.text, 'the colour is red') ?? (recall.text.includes('round') ? 'contexts mixed' : undefined);
   }));
+  await check(name, '/side and /merge', () => connect(gateway.url, name, async ({ open, say, seen }) => {
+    const parent = (await open(cwd)).sessionId;
+    await say(parent, 'the animal is a heron');
+    await say(parent, '/side which animal RECALL');
+    const made = await open(cwd);
+    const child = made.sessionId;
+    for (let i = 0; i < 200 && !/ECHO\[/.test(seen.text[child] ?? ''); i++) await sleep(50);
+    await sleep(300);
+    const asked = has(seen.text[child] ?? '', 'the animal is a heron', 'which animal');
+    if (asked) return asked;
+    await say(child, 'chatter about feathers');
+    const merged = await say(child, '/merge');
+    const went = has(merged.text, 'The note went to');
+    if (went) return went;
+    const home = await say(parent, 'what came home RECALL');
+    return has(home.text, 'the animal is a heron', 'acpgate-note') ?? (home.text.includes('chatter') ? 'the parent knows the chatter of the child' : undefined);
+  }));
+  if (name !== 'codex') await check(name, 'a fork keeps system and tools', () => sameSystemAndTools());
   await gateway.stop();
   gateway = await startGateway();
   await check(name, 'after a restart of the gateway', () => connect(gateway.url, name, async ({ ctx, say }) => {

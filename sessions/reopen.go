@@ -166,7 +166,7 @@ func (m *Manager) renew(ctx context.Context, s *session, proc Agent) callResult 
 func (s *session) configValues() map[string]json.RawMessage {
 	line := s.snap.lines["config_option_update"]
 	if line == nil {
-		return nil
+		return configValues(s.opened["configOptions"]) // as they were when it was opened
 	}
 	f := mustFrame(line)
 	return configValues(wire.Lookup(f.Update.Of(line), "configOptions").Of(f.Update.Of(line)))
