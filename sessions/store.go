@@ -64,8 +64,9 @@ type Store interface {
 	DeleteJournal(ctx context.Context, principal, name string) error
 
 	// Watch tells what changes in the principal's records and journals from now on, until ctx ends and the channel is
-	// closed. Changes of one key may be merged; the end of a record's time to live is not told. When changes were lost
-	// (slow consumer, connection lost) one Change with Lost set comes in their place.
+	// closed. Changes of one key may be merged, and one from just before may be told too; the end of a record's time to
+	// live is not told. When changes were lost (slow consumer, connection lost) one Change with Lost set comes in their
+	// place.
 	Watch(ctx context.Context, principal string) (<-chan Change, error)
 
 	// Check reports whether the store can be read and written now; it is what readiness asks.

@@ -68,7 +68,8 @@ func testWatch(t *testing.T, b Backend) {
 	} {
 		must(t, err)
 	}
-	await(t, c, "journal:j")
+	commit(t, s, set("mark", "1")) // comes after all of these
+	await(t, c, "journal:j", "mark")
 	// A second watch of the same principal, and a watch that ends, are nothing to the others.
 	again, cancelAgain := follow(t, s, "alice")
 	cancel()
