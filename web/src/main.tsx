@@ -7,7 +7,9 @@ import './styles/tokens.css';
 import './styles/base.css';
 import './styles/shell.css';
 import './styles/chat.css';
+import './styles/markdown.css';
 import './styles/cards.css';
+import './styles/tools.css';
 import './styles/composer.css';
 
 const app = new App();

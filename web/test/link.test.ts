@@ -67,7 +67,7 @@ describe('a link is always being restored', () => {
     const made = link.create('/w');
     await settle();
     const session = await made;
-    session.prompt([{ type: 'text', text: 'hi' }]);
+    session.prompts.add([{ type: 'text', text: 'hi' }]);
     await settle();
     // The socket says that it is open and carries nothing.
     const old = gw.conns[0];
@@ -141,7 +141,7 @@ describe('what comes in', () => {
     const made = link.create('/w');
     await settle();
     const session = await made;
-    session.prompt([{ type: 'text', text: 'hi' }]);
+    session.prompts.add([{ type: 'text', text: 'hi' }]);
     await settle();
     gw.step(chunk('a'));
     await settle();

@@ -33,14 +33,14 @@ async function start(gw: FakeGateway): Promise<{ p: Page; session: Session }> {
 // Two turns, the second queued while the first runs, a late word, and background output.
 async function scenario(gw: FakeGateway, pause: () => Promise<void> = settle): Promise<Session> {
   const { session } = await start(gw);
-  session.prompt(say('one'));
+  session.prompts.add(say('one'));
   await pause();
   for (let i = 0; i < 300 && !gw.running; i++) await settle(1_000);
   for (const s of script.slice(0, 4)) {
     gw.step(s);
     await pause();
   }
-  session.prompt(say('two'));
+  session.prompts.add(say('two'));
   await pause();
   for (const s of script.slice(4)) {
     gw.step(s);
@@ -73,7 +73,7 @@ describe('rule V11: a lost connection loses and doubles nothing', () => {
       gw.dropBefore = (n) => n === k;
       const got = await scenario(gw, () => settle(1_000));
       expect(plain(got.transcript), `dropped before message ${k}`).toEqual(want);
-      expect(got.outbox.value).toEqual([]);
+      expect(got.prompts.items.value).toEqual([]);
       expect(gw.prompts.length, `prompts that reached the agent, dropped before ${k}`).toBe(2);
     }
   });
@@ -112,7 +112,7 @@ describe('rule V11: a lost connection loses and doubles nothing', () => {
     const { session } = await start(gw);
     const other = page(gw).link.open('s1', '/w');
     await settle();
-    session.prompt(say('one'));
+    session.prompts.add(say('one'));
     await settle();
     for (const s of script) gw.step(s);
     await settle();
@@ -123,7 +123,7 @@ describe('rule V11: a lost connection loses and doubles nothing', () => {
   test('TestV11_EpochRebuilds', async () => {
     const gw = new FakeGateway();
     const { session } = await start(gw);
-    session.prompt(say('one'));
+    session.prompts.add(say('one'));
     await settle();
     gw.step(chunk('lost with the process'));
     await settle();
@@ -135,14 +135,14 @@ describe('rule V11: a lost connection loses and doubles nothing', () => {
     expect(text).not.toContain('lost with the process');
     // Nobody knows how far the turn came: it is not sent again by itself.
     expect(gw.prompts.length).toBe(1);
-    expect(session.outbox.value[0]?.phase).toBe('failed');
-    expect(session.outbox.value[0]?.problem?.title).toContain('restarted');
+    expect(session.prompts.items.value[0]?.phase).toBe('failed');
+    expect(session.prompts.items.value[0]?.problem?.title).toContain('restarted');
   });
 
   test('TestV11_TrimmedRebuilds', async () => {
     const gw = new FakeGateway();
     const { session } = await start(gw);
-    session.prompt(say('one'));
+    session.prompts.add(say('one'));
     await settle();
     gw.step(chunk('old'));
     await settle();
@@ -161,7 +161,7 @@ describe('rule V16: prompts', () => {
   test('TestV16_KeyIsSentAgainAfterALostAnswer', async () => {
     const gw = new FakeGateway();
     const { session } = await start(gw);
-    session.prompt(say('once'));
+    session.prompts.add(say('once'));
     await settle();
     gw.step(chunk('answer'));
     gw.drop();
@@ -170,43 +170,43 @@ describe('rule V16: prompts', () => {
     const prompts = gw.calls.filter((c) => c.method === 'session/prompt').map((c) => JSON.stringify(c.params['_meta']));
     expect(new Set(prompts).size).toBe(1);
     expect(gw.prompts.length).toBe(1);
-    expect(session.outbox.value).toEqual([]);
+    expect(session.prompts.items.value).toEqual([]);
     expect(session.transcript.last?.end?.stopReason).toBe('end_turn');
   });
 
   test('TestCase22_QueuedPromptsWaitInTheOutboxAndRunInOrder', async () => {
     const gw = new FakeGateway();
     const { session } = await start(gw);
-    session.prompt(say('one'));
-    session.prompt(say('two'));
+    session.prompts.add(say('one'));
+    session.prompts.add(say('two'));
     await settle();
-    expect(session.outbox.value.map((i) => i.phase)).toEqual(['running', 'queued']);
+    expect(session.prompts.items.value.map((i) => i.phase)).toEqual(['running', 'queued']);
     expect(session.transcript.turns.value.length).toBe(1);
     gw.step({ end: 'end_turn' });
     await settle();
-    expect(session.outbox.value.map((i) => i.phase)).toEqual(['running']);
+    expect(session.prompts.items.value.map((i) => i.phase)).toEqual(['running']);
     expect(session.transcript.turns.value.length).toBe(2);
   });
 
   test('TestV16_WithdrawnPromptGivesItsTextBack', async () => {
     const gw = new FakeGateway();
     const { session } = await start(gw);
-    session.prompt(say('one'));
-    session.prompt(say('two'));
+    session.prompts.add(say('one'));
+    session.prompts.add(say('two'));
     await settle();
-    const key = session.outbox.value[1]?.key ?? '';
-    const back = session.withdraw(key);
+    const key = session.prompts.items.value[1]?.key ?? '';
+    const back = session.prompts.withdraw(key);
     await settle();
     expect(await back).toEqual(say('two'));
-    expect(session.outbox.value.length).toBe(1);
+    expect(session.prompts.items.value.length).toBe(1);
     expect(session.transcript.turns.value.length).toBe(1);
   });
 
   test('TestCase89_TwoQueuedPromptsAreTwoBubblesAfterAReload', async () => {
     const gw = new FakeGateway();
     const { session } = await start(gw);
-    session.prompt(say('one'));
-    session.prompt(say('two'));
+    session.prompts.add(say('one'));
+    session.prompts.add(say('two'));
     await settle();
     gw.step({ end: 'end_turn' });
     gw.step({ end: 'end_turn' });
@@ -223,14 +223,14 @@ describe('rule V16: prompts', () => {
     gw.refuse = true;
     gw.drop();
     await settle();
-    session.prompt(say('typed while offline'));
+    session.prompts.add(say('typed while offline'));
     await settle();
     expect(gw.prompts).toEqual([]);
     gw.refuse = false;
     const again = page(gw, {}, p.shelf).link.open('s1', '/w');
     await settle();
     expect(gw.prompts.length).toBe(1);
-    expect(again.outbox.value[0]?.phase).toBe('running');
+    expect(again.prompts.items.value[0]?.phase).toBe('running');
   });
 });
 

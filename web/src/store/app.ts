@@ -159,7 +159,7 @@ export class App {
       if (link.count.value === 0) continue;
       for (const s of link.sessions.values()) {
         const id = s.binding.value;
-        const said = s.transcript.turns.value.length > 0 || s.outbox.value.length > 0;
+        const said = s.transcript.turns.value.length > 0 || s.prompts.items.value.length > 0;
         if (!said || s.attach.value === 'gone' || listed.some((r) => r.sessionId === id)) continue;
         fresh.push({ sessionId: id, agent: s.agent, cwd: s.cwd.value, updatedAt: s.createdAt, ...opt('title', s.around.title.value) });
       }
@@ -188,7 +188,7 @@ export class App {
       this.keep.setCwd(session.id, session.cwd.value);
       this.keep.setChoice('agent', link.name);
       this.keep.setChoice('dir', cwd);
-      session.prompt(blocks);
+      session.prompts.add(blocks);
       this.show(session.id, link.name);
       this.refreshSoon();
       return undefined;

@@ -22,7 +22,7 @@ export function Conversation({ session }: { session: Session }) {
   const app = useApp();
   const link = app.link.value;
   const attach = session.attach.value;
-  const send = (blocks: ContentBlock[]) => session.prompt(blocks);
+  const send = (blocks: ContentBlock[]) => session.prompts.add(blocks);
   useEffect(() => {
     if (attach === 'attached') app.keep.setCwd(session.id, session.cwd.value);
   }, [attach]);
@@ -117,7 +117,7 @@ function Turns({ session }: { session: Session }) {
       if (el) el.scrollTop = el.scrollHeight - fromEnd;
     });
   };
-  if (turns.length === 0 && session.outbox.value.length === 0) return <Opening session={session} />;
+  if (turns.length === 0 && session.prompts.items.value.length === 0) return <Opening session={session} />;
   return (
     <>
       {first > 0 ? (
@@ -152,7 +152,7 @@ function Opening({ session }: { session: Session }) {
 
 function Below({ session, onSent }: { session: Session; onSent: () => void }) {
   const asks = session.asks.open.value;
-  const count = session.outbox.value.length;
+  const count = session.prompts.items.value.length;
   const before = useRef(count);
   useEffect(() => {
     if (count > before.current) onSent();

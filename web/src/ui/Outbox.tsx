@@ -8,7 +8,7 @@ import { UserBubble } from './Entries';
 
 /** Prompts that are not in the transcript yet: on their way, in the queue (ours and others'), refused. */
 export function Outbox({ session }: { session: Session }) {
-  const items = session.outbox.value.filter((i) => i.phase !== 'running');
+  const items = session.prompts.items.value.filter((i) => i.phase !== 'running');
   const keys = new Set(items.map((i) => i.key));
   const others = session.view.value.queue.filter((q) => q.key === undefined || !keys.has(q.key));
   return (
@@ -18,7 +18,7 @@ export function Outbox({ session }: { session: Session }) {
           <div class="bubble">{oneLine(q.text, 500)}</div>
           <p class="outgoing-state">
             <span>Queued in another window</span>
-            <button type="button" class="link" onClick={() => void session.withdrawTurn(q.turn)}>
+            <button type="button" class="link" onClick={() => void session.prompts.withdrawTurn(q.turn)}>
               Cancel
             </button>
           </p>
@@ -34,7 +34,7 @@ export function Outbox({ session }: { session: Session }) {
 function Item({ item, session }: { item: Outgoing; session: Session }) {
   const app = useApp();
   const edit = async () => {
-    const blocks = await session.withdraw(item.key);
+    const blocks = await session.prompts.withdraw(item.key);
     if (blocks) app.handedBack.value = summary(blocks);
   };
   return (
@@ -46,7 +46,7 @@ function Item({ item, session }: { item: Outgoing; session: Session }) {
             <span class="failed">
               <icons.Warn /> {item.problem?.title ?? 'Not sent'}
             </span>
-            <button type="button" class="link" onClick={() => session.retry(item.key)}>
+            <button type="button" class="link" onClick={() => session.prompts.retry(item.key)}>
               Send again
             </button>
             <button type="button" class="link" onClick={() => void edit()}>
@@ -60,7 +60,7 @@ function Item({ item, session }: { item: Outgoing; session: Session }) {
             <button type="button" class="link" onClick={() => void edit()}>
               Edit
             </button>
-            <button type="button" class="link" onClick={() => void session.withdraw(item.key)}>
+            <button type="button" class="link" onClick={() => void session.prompts.withdraw(item.key)}>
               Cancel
             </button>
           </>
