@@ -100,7 +100,7 @@ need_tools() {
 tool() { go tool -modfile=deploy/tools/go.mod "$@"; }
 
 check_format() {
-	unformatted=$(tool gofumpt -l agentpool cmd gateway sessions web/*.go)
+	unformatted=$(tool gofumpt -l agentpool cmd deploy gateway sessions web/*.go)
 	if [ -n "$unformatted" ]; then
 		printf 'not in gofumpt style:\n%s\n' "$unformatted" >&2
 		exit 1
