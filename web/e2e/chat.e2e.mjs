@@ -216,6 +216,30 @@ export const tests = {
       check((await answers(page)).at(-1).includes('in the first session'), 'the agent remembers');
     }),
 
+  TestS1_SideConversationAndMerge: (bin) =>
+    withPage(bin, {}, async ({ page }) => {
+      await send(page, 'the main subject');
+      await idle(page);
+      const main = page.url();
+      await type(page, '/side why is that so?');
+      await eventually('the side conversation opens by itself', async () => page.url() !== main && (await page.locator('.user .bubble').allTextContents()).includes('why is that so?'));
+      await idle(page);
+      await shot(page, 'side');
+      await type(page, '/merge');
+      await idle(page);
+      await page.locator('.header').getByRole('button', { name: 'back to the main one' }).click();
+      await page.locator('.note').waitFor();
+      check(!(await page.locator('.user .bubble').allTextContents()).includes('why is that so?'), 'the main conversation has none of the chatter');
+      await eventually('the note waits', async () => (await page.locator('.note').textContent()).includes('next message'));
+      await send(page, 'go on');
+      await idle(page);
+      await eventually('the note is delivered', async () => (await page.locator('.note').textContent()).includes('The agent has it'));
+      await shot(page, 'handback');
+      await page.reload();
+      await page.locator('.note').waitFor();
+      check((await page.locator('.note').count()) === 1, 'one card after a reload');
+    }),
+
   TestCase27_BackgroundOutputIsNoTurn: (bin) =>
     withPage(bin, {}, async ({ page }) => {
       await send(page, 'BACKGROUND:3500 later');

@@ -22,7 +22,7 @@ export function page(gw: FakeGateway, over: Partial<LinkDeps> = {}, shelf: Shelf
     open: gw.open,
     whoami: () => Promise.resolve('ok'),
     random: () => 0.5,
-    session: { flusher: new Flusher((run) => run()), shelf, announce: (_s, a) => void announced.push(a), turnEnded: () => undefined },
+    session: { flusher: new Flusher((run) => run()), shelf, announce: (_s, a) => void announced.push(a), staged: () => undefined, turnEnded: () => undefined },
     ...over,
   });
   return { link, announced, shelf };

@@ -22,6 +22,8 @@ const show = (e: Entry): string => {
     case 'notice':
     case 'report':
       return `${e.kind}: ${e.text}`;
+    case 'note':
+      return `note: ${e.text} (${e.state})`;
     case 'plan':
       return `plan: ${e.items.map((i) => i.status).join()}`;
     case 'gap':
@@ -223,6 +225,17 @@ describe('tools and the rest', () => {
     expect(all(t, [[{ sessionUpdate: '_x', a: 1 }], [{ sessionUpdate: 'state_update' }], [{}], [{ sessionUpdate: 'notice', severity: 'error', title: 'Careful', description: 'd' }], [say('go on')]])).toEqual([
       ['unknown: _x', 'unknown: state_update', 'unknown: unknown', 'notice: Careful', 'message: go on'],
     ]);
+  });
+
+  test('TestS9_ANoteHasOneCard', () => {
+    const t = transcript();
+    t.begin('t1', undefined, [{ type: 'text', text: 'q' }]);
+    const context = { id: 'n1', role: 'note', state: 'pending', text: 'what was learned', source: { session: 's2', title: 'Side' } };
+    const told: [Dict, EventMeta] = [say('Note from …', 'note-n1'), { kind: 'context', context }];
+    expect(all(t, [[say('a', 'm')], told, [say('b', 'm')], told])).toEqual([['user: q', 'message: ab', 'note: what was learned (pending)']]);
+    expect(t.noted('n1', 'delivered')).toBe(true);
+    expect(look(t)[0]?.[2]).toBe('note: what was learned (delivered)');
+    expect(t.noted('other', 'delivered')).toBe(false);
   });
 
   test('TestP2_Compaction', () => {

@@ -3,7 +3,7 @@
 import { batch, signal } from '@preact/signals';
 import { endpoint, openSocket } from '../wire/connection';
 import { toProblem } from '../wire/problem';
-import { opt, type ContentBlock } from '../wire/types';
+import { opt, type ContentBlock, type Slot } from '../wire/types';
 import { Catalog, sorted, type Row } from './catalog';
 import { Flusher, frames } from './flush';
 import { logout, whoami } from './http';
@@ -54,6 +54,7 @@ export class App {
           this.say(`${title} is waiting for your answer`);
           this.notifier.waiting(session, ask, () => this.show(session.id, session.agent));
         },
+        staged: (session, slot) => void this.openSide(session, slot),
         turnEnded: (session) => {
           if (session.id === this.route.value.session) this.say('The turn has ended');
           this.refreshSoon();
@@ -194,6 +195,18 @@ export class App {
       return undefined;
     } catch (e) {
       return e;
+    }
+  }
+
+  // Opens the side conversation that /side has staged. The gateway sends its question.
+  private async openSide(from: Session, slot: Slot): Promise<void> {
+    const link = this.links.value.find((l) => l.sessions.get(from.id) === from);
+    if (!link) return;
+    try {
+      const side = await link.create(slot.cwd, slot.token);
+      this.show(side.id, link.name);
+    } catch (e) {
+      this.pop(`The side conversation could not be opened: ${toProblem(e).title}`);
     }
   }
 

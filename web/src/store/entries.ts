@@ -59,6 +59,17 @@ export interface ReportEntry extends Base {
   readonly kind: 'report';
   readonly text: string;
 }
+/** What a side conversation brought home. */
+export interface NoteEntry extends Base {
+  readonly kind: 'note';
+  readonly note: string;
+  readonly text: string;
+  /** The side conversation. */
+  readonly session?: string;
+  readonly title?: string;
+  /** pending until the agent has it, then delivered. */
+  state: string;
+}
 export interface GapEntry extends Base {
   readonly kind: 'gap';
   readonly omitted: number;
@@ -76,7 +87,7 @@ export interface UnknownEntry extends Base {
   readonly update: Dict;
 }
 
-export type Entry = TextEntry | ToolEntry | PlanEntry | NoticeEntry | ReportEntry | GapEntry | CompactionEntry | UnknownEntry;
+export type Entry = TextEntry | ToolEntry | PlanEntry | NoticeEntry | ReportEntry | NoteEntry | GapEntry | CompactionEntry | UnknownEntry;
 
 export interface Turn {
   readonly id: string;

@@ -96,11 +96,14 @@ export class Link {
     this.connection?.close();
   }
 
-  /** Makes a session. Rejects with what the agent or the gateway said. */
-  async create(cwd: string): Promise<Session> {
+  /**
+   * Makes a session: with the token of a slot the side conversation that is staged there, without one never that.
+   * Rejects with what the agent or the gateway said.
+   */
+  async create(cwd: string, token?: string): Promise<Session> {
     const connection = await this.connected();
     let session: Session | undefined;
-    const params = { cwd, mcpServers: [] };
+    const params = { cwd, mcpServers: [], _meta: { acpgate: { claim: token ?? false } } };
     await connection.request('session/new', params, (result) => {
       const id = str(dict(result)['sessionId']);
       if (id === undefined) return;
@@ -271,14 +274,13 @@ export class Link {
       for (const s of this.sessions.values()) s.asks.completed(id);
       return;
     }
-    if (method !== 'session/update' && method !== '_acpgate/state' && method !== '_acpgate/turn_end') return;
+    const take = events[method];
+    if (!take) return;
     const id = str(dict(params)['sessionId']);
     if (id === undefined) return;
     const session = this.sessions.get(id);
     if (!session) return this.hold(id, method, params);
-    if (method === 'session/update') session.update(params);
-    else if (method === '_acpgate/state') session.state(params);
-    else session.turnEnd(params);
+    take(session, params);
   }
 
   private hold(id: string, method: string, params: unknown): void {
@@ -293,6 +295,14 @@ export class Link {
     return session ? session.ask(method, params, id, signal) : this.asks.receive(method, params, id, signal);
   }
 }
+
+/** The notifications that belong to a session. */
+const events: Readonly<Record<string, (s: Session, params: unknown) => void>> = {
+  'session/update': (s, p) => s.update(p),
+  '_acpgate/state': (s, p) => s.state(p),
+  '_acpgate/turn_end': (s, p) => s.turnEnd(p),
+  '_acpgate/context': (s, p) => s.context(p),
+};
 
 // Ends a socket that takes too long: the SDK's stream has no time-out of its own.
 function deadline(ms: number) {

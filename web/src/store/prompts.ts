@@ -5,8 +5,8 @@ import { RequestError } from '@agentclientprotocol/sdk';
 import { signal, type Signal } from '@preact/signals';
 import type { Connection } from '../wire/connection';
 import { ConnectionLost, toProblem, type Problem } from '../wire/problem';
-import { dict, eventMeta, str } from '../wire/types';
-import type { ContentBlock, TurnResult } from '../wire/types';
+import { dict, eventMeta, slotOf, str } from '../wire/types';
+import type { ContentBlock, Slot, TurnResult } from '../wire/types';
 import { textOf } from './entries';
 import { outgoing, patch, restore, save, without, type Outgoing, type Shelf } from './outbox';
 import type { Transcript } from './transcript';
@@ -16,14 +16,17 @@ export class Prompts {
   private readonly session: string;
   private readonly transcript: Transcript;
   private readonly shelf: Shelf;
+  private readonly staged: (slot: Slot) => void;
   private connection: Connection | undefined;
   // Keys of prompts that are being taken out of the queue.
   private readonly withdrawn = new Set<string>();
 
-  constructor(session: string, transcript: Transcript, shelf: Shelf) {
+  /** staged is told of the slot that a /side command made. */
+  constructor(session: string, transcript: Transcript, shelf: Shelf, staged: (slot: Slot) => void) {
     this.session = session;
     this.transcript = transcript;
     this.shelf = shelf;
+    this.staged = staged;
     this.items = signal(restore(shelf, session));
   }
 
@@ -142,6 +145,8 @@ export class Prompts {
       this.transcript.finish(turn, { stopReason }, meta.ts);
     }
     this.ended(key, { stopReason });
+    const slot = slotOf(result);
+    if (slot) this.staged(slot);
   }
 
   private refused(key: string, e: unknown): void {

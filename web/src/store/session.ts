@@ -5,7 +5,7 @@ import { batch, signal, type Signal } from '@preact/signals';
 import type { Connection } from '../wire/connection';
 import { ConnectionLost, toProblem, type Problem } from '../wire/problem';
 import { attachMeta, dict, eventMeta, ident, str, turnResult, viewState } from '../wire/types';
-import type { EventMeta, RpcId, TurnResult, ViewState } from '../wire/types';
+import type { EventMeta, RpcId, Slot, TurnResult, ViewState } from '../wire/types';
 import { Asks, type Ask } from './asks';
 import { Cursor } from './cursor';
 import type { Flusher } from './flush';
@@ -21,6 +21,8 @@ export interface SessionDeps {
   shelf: Shelf;
   /** A request of the agent waits for a person. Called once per request. */
   announce: (session: Session, ask: Ask) => void;
+  /** A /side command has staged a side conversation. */
+  staged: (session: Session, slot: Slot) => void;
   /** A turn ended, ours or another client's. */
   turnEnded: (session: Session) => void;
 }
@@ -34,6 +36,8 @@ export class Session {
   /** The session that the view looks at now; id is the handle, which stays. */
   readonly binding: Signal<string>;
   readonly around = new Surroundings();
+  /** The conversation that this one is a side of. */
+  readonly parent = signal<string | undefined>(undefined);
   readonly attach = signal<Attach>('attaching');
   readonly problem = signal<Problem | undefined>(undefined);
   readonly view = signal<ViewState>({ state: 'idle', queue: [], requests: [] });
@@ -56,7 +60,7 @@ export class Session {
     this.deps = deps;
     this.transcript = new Transcript(deps.flusher);
     this.asks = new Asks((ask) => deps.announce(this, ask));
-    this.prompts = new Prompts(id, this.transcript, deps.shelf);
+    this.prompts = new Prompts(id, this.transcript, deps.shelf, (slot) => deps.staged(this, slot));
   }
 
   get running(): boolean {
@@ -113,6 +117,7 @@ export class Session {
       this.untouched = false;
       if (!this.cursor.place) this.cursor.start(meta.cursor);
       if (meta.binding !== undefined) this.binding.value = meta.binding;
+      if (meta.side === true) this.parent.value = meta.parentView ?? meta.parentSession;
       if (meta.cwd !== undefined) this.cwd.value = meta.cwd;
       if (meta.title !== undefined && meta.title !== '') this.around.title.value = meta.title;
       this.around.options(result);
@@ -163,8 +168,16 @@ export class Session {
       this.transcript.runs(now.turn?.turn);
       // What a replay tells about open requests was true then; the snapshot behind it tells what is true now.
       if (!meta.replay) this.asks.settle(now.requests.map((r) => r.id));
+      if (now.binding !== undefined) this.binding.value = now.binding;
       this.view.value = now;
     });
+  }
+
+  /** An _acpgate/context of this session: a note was delivered. */
+  context(params: unknown): void {
+    if (!this.admit(eventMeta(params))) return;
+    const p = dict(params);
+    this.transcript.noted(str(p['id']) ?? '', str(p['state']) ?? '');
   }
 
   /** An _acpgate/turn_end of this session: the end of a turn at its place in the journal, live and replayed. */

@@ -5,7 +5,7 @@ import { signal, type Signal } from '@preact/signals';
 import type { ContentBlock, Dict, EventMeta, TurnResult } from '../wire/types';
 import { dict, opt, str } from '../wire/types';
 import { append, block, mergeTool, planItems, textOf } from './entries';
-import type { CompactionEntry, Entry, NoticeEntry, PlanEntry, TextEntry, ToolEntry, Turn } from './entries';
+import type { CompactionEntry, Entry, NoteEntry, NoticeEntry, PlanEntry, TextEntry, ToolEntry, Turn } from './entries';
 import { rev, type Flusher } from './flush';
 
 /** Output this long after the end of a turn (by the gateway's clock, ms) no longer belongs to it. */
@@ -93,6 +93,7 @@ export class Transcript {
     if (meta.kind === 'notice') return this.notice(update);
     if (meta.kind === 'report') return this.report(update);
     if (meta.kind === 'gap') return this.push(this.host(undefined, meta), { kind: 'gap', ...this.base(), omitted: meta.omitted ?? 0 });
+    if (meta.kind === 'context' && meta.context) return this.note(update, meta.context);
     const role = roles[name];
     if (role && this.again(update, meta)) return;
     if (role === 'user') return meta.turn !== undefined || meta.kind === 'prompt' ? this.prompt(update, meta) : this.replayedUser(update, meta);
@@ -128,7 +129,7 @@ export class Transcript {
 
   private push(turn: Turn, entry: Entry): void {
     turn.entries.push(entry);
-    if (entry.kind !== 'user' && entry.kind !== 'notice') turn.answered = true;
+    if (entry.kind !== 'user' && entry.kind !== 'notice' && entry.kind !== 'note') turn.answered = true;
     this.flusher.mark(turn.rev);
   }
 
@@ -155,7 +156,7 @@ export class Transcript {
   private tail(turn: Turn): Entry | undefined {
     for (let i = turn.entries.length - 1; i >= 0; i--) {
       const e = turn.entries[i];
-      if (e && e.kind !== 'notice' && e.kind !== 'plan') return e;
+      if (e && e.kind !== 'notice' && e.kind !== 'note' && e.kind !== 'plan') return e;
     }
     return undefined;
   }
@@ -281,6 +282,34 @@ export class Transcript {
   private report(update: Dict): void {
     const text = str(dict(update['content'])['text']) ?? '';
     this.push(this.aside(), { kind: 'report', ...this.base(), text });
+  }
+
+  // A note has one card, wherever it is told again.
+  private note(update: Dict, context: Dict): void {
+    const note = str(context['id']) ?? '';
+    if (this.noted(note, str(context['state']) ?? '')) return;
+    const source = dict(context['source']);
+    this.push(this.aside(), {
+      kind: 'note',
+      ...this.base(),
+      note,
+      text: str(context['text']) ?? str(dict(update['content'])['text']) ?? '',
+      state: str(context['state']) ?? 'pending',
+      ...opt('session', str(source['session'])),
+      ...opt('title', str(source['title'])),
+    });
+  }
+
+  /** The agent has got a note, or lost it again. True when the note is known. */
+  noted(note: string, state: string): boolean {
+    for (const turn of this.list) {
+      const entry = turn.entries.find((e): e is NoteEntry => e.kind === 'note' && e.note === note);
+      if (!entry) continue;
+      if (state !== '') entry.state = state;
+      this.touch(entry);
+      return true;
+    }
+    return false;
   }
 
   private compaction(name: string, update: Dict, meta: EventMeta): void {

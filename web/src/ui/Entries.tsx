@@ -1,4 +1,4 @@
-import type { Entry, NoticeEntry, TextEntry } from '../store/entries';
+import type { Entry, NoteEntry, NoticeEntry, TextEntry } from '../store/entries';
 import { textOf } from '../store/entries';
 import { blockSource, linkTarget, oneLine } from '../md/safe';
 import type { ContentBlock } from '../wire/types';
@@ -53,6 +53,8 @@ export function EntryView({ entry, live }: { entry: Entry; live: boolean }) {
       return <Notice entry={entry} />;
     case 'gap':
       return <Gap omitted={entry.omitted} />;
+    case 'note':
+      return <Note entry={entry} />;
     case 'report':
       return (
         <div class="card report">
@@ -114,6 +116,27 @@ function Gap({ omitted }: { omitted: number }) {
         Show all
       </button>
     </p>
+  );
+}
+
+function Note({ entry }: { entry: NoteEntry }) {
+  const app = useApp();
+  const { session } = entry;
+  return (
+    <section class="card note" aria-label="Note from a side conversation">
+      <h2>
+        <icons.Move /> {entry.title ? oneLine(entry.title, 120) : 'From a side conversation'}
+      </h2>
+      <Markdown text={entry.text} live={false} />
+      <p class="quiet">
+        <span>{entry.state === 'delivered' ? 'The agent has it' : 'Goes to the agent with your next message'}</span>
+        {session === undefined ? null : (
+          <button type="button" class="link" onClick={() => app.pickRow(app.link.value?.name ?? '', session)}>
+            Open it
+          </button>
+        )}
+      </p>
+    </section>
   );
 }
 

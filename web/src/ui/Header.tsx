@@ -22,6 +22,7 @@ export function Header() {
         {session ? (
           <p class="header-sub">
             <span>{info?.agentTitle ?? session.agent}</span>
+            <Parent session={session} />
             <span class="path" title={session.cwd.value}>
               {shortPath(session.cwd.value)}
             </span>
@@ -31,6 +32,17 @@ export function Header() {
       {session ? <UsageMeter session={session} /> : null}
       {link ? <ConnectionPill link={link} /> : null}
     </header>
+  );
+}
+
+function Parent({ session }: { session: Session }) {
+  const app = useApp();
+  const parent = session.parent.value;
+  if (parent === undefined) return null;
+  return (
+    <button type="button" class="link" onClick={() => app.show(parent, session.agent)}>
+      Side conversation: back to the main one
+    </button>
   );
 }
 

@@ -31,6 +31,8 @@ export interface EventMeta {
   part?: number;
   /** Entries that a gap marker stands for. */
   omitted?: number;
+  /** A note from a side conversation, with kind context. */
+  context?: Dict;
 }
 
 /** `result._meta.acpgate` of session/new, load and resume. */
@@ -42,6 +44,17 @@ export interface AttachMeta {
   cwd?: string;
   title?: string;
   resync?: string;
+  /** The session that this one is a child of, and the handle under which that was shown. */
+  parentSession?: string;
+  parentView?: string;
+  /** A side conversation: it advises and changes nothing. */
+  side?: boolean;
+}
+
+/** What /side has staged: the next session/new with the token opens it. */
+export interface Slot {
+  token: string;
+  cwd: string;
 }
 
 /** `_meta.acpgate` of initialize. */
@@ -65,6 +78,8 @@ export interface TurnResult {
 /** `_acpgate/state`: the whole state of a view. */
 export interface ViewState {
   state: Run;
+  /** The session that the view looks at. */
+  binding?: string;
   turn?: { turn: string; key?: string; startedAt?: number; by?: string };
   lastTurn?: { turn: string; key?: string } & TurnResult;
   queue: { turn: string; key?: string; text: string; by?: string }[];
@@ -134,6 +149,7 @@ export function eventMeta(params: unknown): EventMeta {
   if (turn !== undefined) out.turn = turn;
   const key = str(m['key']);
   if (key !== undefined) out.key = key;
+  if (typeof m['context'] === 'object' && m['context'] !== null) out.context = dict(m['context']);
   const entry = str(m['entry']);
   if (entry !== undefined) out.entry = entry;
   for (const k of ['ts', 'part', 'omitted'] as const) {
@@ -154,7 +170,8 @@ export function placeOf(m: { session?: unknown; epoch?: unknown; seq?: unknown }
 export function attachMeta(result: unknown): AttachMeta {
   const m = gateMeta(result);
   const out: AttachMeta = {};
-  for (const k of ['view', 'binding', 'agent', 'cwd', 'title'] as const) {
+  if (m['side'] === true) out.side = true;
+  for (const k of ['view', 'binding', 'agent', 'cwd', 'title', 'parentSession', 'parentView'] as const) {
     const v = str(m[k]);
     if (v !== undefined) out[k] = v;
   }
@@ -163,6 +180,14 @@ export function attachMeta(result: unknown): AttachMeta {
   const resync = str(m['resync']);
   if (resync !== undefined && resync !== '') out.resync = resync;
   return out;
+}
+
+/** The slot in the result of a /side command, if it is one. */
+export function slotOf(result: unknown): Slot | undefined {
+  const slot = dict(gateMeta(result)['slot']);
+  const token = str(slot['token']);
+  const cwd = str(slot['cwd']);
+  return token === undefined || cwd === undefined ? undefined : { token, cwd };
 }
 
 /** How a turn ended, from lastTurn or turn_end. */
@@ -182,7 +207,7 @@ const runs: readonly string[] = ['idle', 'running', 'stopping', 'waking', 'aslee
 export function viewState(params: unknown): ViewState {
   const p = dict(params);
   const state = str(p['state']) ?? 'idle';
-  const out: ViewState = { state: runs.includes(state) ? (state as Run) : 'idle', queue: [], requests: [] };
+  const out: ViewState = { state: runs.includes(state) ? (state as Run) : 'idle', queue: [], requests: [], ...opt('binding', str(p['binding'])) };
   const t = dict(p['turn']);
   const turn = ident(t['turn']);
   if (turn !== undefined) {
