@@ -41,7 +41,7 @@ var layers = map[string]struct {
 		"the one place where the parts meet",
 	},
 	"deploy/bench": {
-		[]string{"agentpool", "gateway", "gateway/auth", "sessions", "sessions/sqlitestore"},
+		[]string{"agentpool", "gateway", "gateway/auth", "sessions", "sessions/sqlitestore", "sessions/redisstore"},
 		"the benchmark runs the parts as the command does, beside the simplest programs that could do their job",
 	},
 }

@@ -41,6 +41,7 @@ type settings struct {
 	MaxProcesses int      `default:"32" placeholder:"N" group:"agents" help:"Agent processes of one user at a time."`
 
 	State string `placeholder:"DIR" group:"state" help:"State directory: conversations, tokens, audit log. Default: $XDG_STATE_HOME/acpgate, else ~/.local/state/acpgate. One gateway at a time; made with mode 0700."`
+	Redis string `placeholder:"URL" group:"state" help:"Keep conversations in Redis (6.2 or later) instead of the state directory's database: redis://, rediss://, and forms for Sentinel and Cluster, see sessions/redisstore/README.md. It may hold a password: prefer ACPGATE_REDIS."`
 
 	Queue         int           `default:"8" placeholder:"N" group:"sessions" help:"Prompts that may wait behind a running turn; one more is refused (queue_full)."`
 	RequestPolicy string        `default:"wait" enum:"wait,reject" placeholder:"POLICY" group:"sessions" help:"What happens to a permission request that nobody is there to answer: wait (for ever) or reject (after a minute). Nothing is ever approved unasked."`

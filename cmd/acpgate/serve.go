@@ -13,6 +13,7 @@ import (
 	"github.com/acpgate/acpgate/gateway"
 	"github.com/acpgate/acpgate/gateway/auth"
 	"github.com/acpgate/acpgate/sessions"
+	"github.com/acpgate/acpgate/sessions/redisstore"
 	"github.com/acpgate/acpgate/sessions/sqlitestore"
 	"github.com/acpgate/acpgate/web"
 )
@@ -41,7 +42,7 @@ func serve(ctx context.Context, s settings, stderr io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, lock.release()) }()
 
-	store, err := sqlitestore.Open(ctx, sqlitestore.Config{Path: state.join("acpgate.db"), Logger: log})
+	store, err := cfg.openStore(ctx, state, log)
 	if err != nil {
 		return err
 	}
@@ -130,6 +131,14 @@ func runUntilStopped(stop *stopping, server *gateway.Server, manager *sessions.M
 	}
 	log.Info("connections closed", "cut", left)
 	return err
+}
+
+// openStore opens what outlives the process: the database in the state directory, or Redis.
+func (c *config) openStore(ctx context.Context, state stateDir, log *slog.Logger) (sessions.Store, error) {
+	if c.Redis != "" {
+		return redisstore.Open(ctx, redisstore.Config{URL: c.Redis, Logger: log})
+	}
+	return sqlitestore.Open(ctx, sqlitestore.Config{Path: state.join("acpgate.db"), Logger: log})
 }
 
 // announce says on stderr where the gateway listens and how to log in. The link goes to whoever sits at this machine. Where
