@@ -36,6 +36,7 @@ func (c *conn) admit(f *wire.Frame) (*call, *sessions.Error) {
 		return nil, errTooMany(c.srv.cfg.Limits.Requests)
 	}
 	c.calls[k.key] = k
+	c.srv.metrics.requestsOpen.Inc()
 	return k, nil
 }
 
@@ -45,8 +46,7 @@ func (c *conn) release(id []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if k := c.calls[key]; k != nil {
-		k.over = true
-		delete(c.calls, key)
+		c.closeCall(k)
 	}
 }
 
@@ -86,6 +86,7 @@ func (c *conn) closeCall(k *call) bool {
 	}
 	k.over = true
 	delete(c.calls, k.key)
+	c.srv.metrics.requestsOpen.Dec()
 	return true
 }
 

@@ -73,6 +73,7 @@ type closing struct {
 	code   int // of the table; from the peer's close frame if that came first
 	reason string
 	gone   bool // no close frame is to be sent
+	write  bool // a write has failed; the read loop knows better why
 	flush  bool // what is ready leaves before the close frame, for half of the grace; under conn.mu
 	err    error
 	idle   chan struct{} // closed when the write loop has ended
@@ -152,6 +153,7 @@ func (c *conn) Notify(frame []byte) {
 		return
 	}
 	c.out.add(append([]byte(nil), frame...))
+	c.srv.metrics.answerBytes.Add(float64(len(frame)))
 	c.startWriter()
 }
 
@@ -170,9 +172,14 @@ func (c *conn) run() {
 	c.wg.Wait()
 	c.mu.Lock()
 	end, left := c.end, c.retired
+	if end.write {
+		end = &why
+	}
 	for _, at := range c.handles {
 		left = append(left, at)
 	}
+	c.srv.metrics.requestsOpen.Sub(float64(len(c.calls)))
+	c.srv.metrics.answerBytes.Sub(float64(c.out.bytes))
 	c.handles, c.retired, c.calls = nil, nil, nil
 	c.mu.Unlock()
 	for _, at := range left {

@@ -14,9 +14,11 @@ import (
 const (
 	// corkSize is the largest batch that leaves in one write.
 	corkSize = 64 << 10
-	// pieceSize is the largest write of what is not copied into a batch, so that a slow peer's progress can be seen within
-	// a huge frame.
+	// pieceSize is the largest single write.
 	pieceSize = 64 << 10
+	// slowPiece is that to a peer that has let us wait within the last slowPieces, so that its progress can be seen.
+	slowPiece  = 4 << 10
+	slowPieces = 64
 
 	// maxUnsent bounds what the kernel holds of a connection before it has sent it.
 	maxUnsent = 256 << 10
@@ -24,8 +26,11 @@ const (
 	hijackReadBuffer  = 1 << 10 // frame headers and small frames; large payloads go past it
 	hijackWriteBuffer = 192     // a whole control frame, so that one is never torn apart
 
+	// slowWrite is how long a write takes that had to wait for room. One that finds room proves nothing about the peer.
+	slowWrite = 5 * time.Millisecond
+
 	// lastFlush is how long the close frame that answers the peer's may take to leave.
-	lastFlush = 100 * time.Millisecond
+	lastFlush = time.Second
 )
 
 // corkPool holds the batches of connections that are writing right now; an idle connection has none.
@@ -45,13 +50,15 @@ type cork struct {
 	net.Conn
 	pool *corkPool
 
-	early  []byte       // what the HTTP server had read past the request; for Read
-	rx, tx atomic.Int64 // bytes moved
+	early []byte       // what the HTTP server had read past the request; for Read
+	rx    atomic.Int64 // bytes read
+	taken atomic.Int64 // writes that had to wait and then succeeded: each proves that the peer takes what it is sent
 
 	mu     sync.Mutex // also held while the socket is written to
 	held   bool
 	batch  *[]byte
 	writes int // writes to the socket since the last release
+	slow   int // writes that are still to be small
 }
 
 func (c *cork) hold() {
@@ -60,7 +67,7 @@ func (c *cork) hold() {
 	c.mu.Unlock()
 }
 
-// release sends what was gathered and returns the number of writes to the socket since hold.
+// release sends what was gathered and returns the number of writes to the socket since the last release.
 func (c *cork) release() (writes int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,9 +158,18 @@ func (c *cork) flush() error {
 // send writes to the socket. Under mu.
 func (c *cork) send(p []byte) (n int, err error) {
 	for n < len(p) {
-		k, err := c.Conn.Write(p[n:min(n+pieceSize, len(p))])
+		piece := pieceSize
+		if c.slow > 0 {
+			piece = slowPiece
+			c.slow--
+		}
+		begin := time.Now()
+		k, err := c.Conn.Write(p[n:min(n+piece, len(p))])
+		if k > 0 && time.Since(begin) >= slowWrite {
+			c.taken.Add(1)
+			c.slow = slowPieces
+		}
 		n += k
-		c.tx.Add(int64(k))
 		c.writes++
 		if err != nil {
 			return n, err
@@ -177,13 +193,12 @@ func (c *cork) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the socket, even under a blocked write. The answer to the peer's close frame may still be in the batch: it
-// gets a moment to leave.
+// Close closes the socket. The answer to the peer's close frame may still be in the batch, or on its way: it gets a
+// moment to leave, and a write that is blocked no more than that.
 func (c *cork) Close() error {
-	if c.mu.TryLock() {
-		if c.batch != nil && len(*c.batch) > 0 && c.Conn.SetWriteDeadline(time.Now().Add(lastFlush)) == nil {
-			_ = c.flush() // the connection ends either way
-		}
+	if c.Conn.SetWriteDeadline(time.Now().Add(lastFlush)) == nil {
+		c.mu.Lock()
+		_ = c.flush() // the connection ends either way
 		c.mu.Unlock()
 	}
 	return c.Conn.Close()

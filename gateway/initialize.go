@@ -64,8 +64,7 @@ func (c *conn) introduce(ctx context.Context, in *inbound) {
 // notInitialized takes the connection back to its beginning.
 func (c *conn) notInitialized(in *inbound, e *sessions.Error) {
 	c.mu.Lock()
-	waited := c.gate.waiting
-	c.gate.empty()
+	waited := c.shiftAll(c.gate)
 	c.gate = nil
 	c.phase = fresh
 	c.mu.Unlock()

@@ -35,11 +35,12 @@ func (c *conn) push(l *lane, current func() *lane, in *inbound) bool {
 	}
 	l.waiting = append(l.waiting, in)
 	l.bytes += len(in.f.Raw)
+	c.srv.metrics.framesWaiting.Inc()
 	return true
 }
 
 // shift takes the frame in front; nil when there is none. Under mu.
-func (l *lane) shift() *inbound {
+func (c *conn) shift(l *lane) *inbound {
 	if len(l.waiting) == 0 {
 		return nil
 	}
@@ -47,22 +48,21 @@ func (l *lane) shift() *inbound {
 	l.waiting[0] = nil
 	l.waiting = l.waiting[1:]
 	l.bytes -= len(in.f.Raw)
-	l.left()
-	return in
-}
-
-// empty takes all frames out. Under mu.
-func (l *lane) empty() {
-	l.waiting, l.bytes = nil, 0
-	l.left()
-}
-
-// left wakes whoever waits for room. Under mu.
-func (l *lane) left() {
+	c.srv.metrics.framesWaiting.Dec()
 	if l.space != nil {
 		close(l.space)
 		l.space = nil
 	}
+	return in
+}
+
+// shiftAll takes all frames. Under mu.
+func (c *conn) shiftAll(l *lane) []*inbound {
+	var all []*inbound
+	for in := c.shift(l); in != nil; in = c.shift(l) {
+		all = append(all, in)
+	}
+	return all
 }
 
 // dispatch starts the handling of a frame, behind what its session or the connection is busy with. Called by one
@@ -109,8 +109,9 @@ func (c *conn) runLane(l *lane, in *inbound) {
 	for in != nil {
 		in.m.handle(c, in)
 		c.mu.Lock()
-		if in = l.shift(); in == nil || c.end != nil {
+		if in = c.shift(l); in == nil || c.end != nil {
 			delete(c.lanes, session)
+			c.shiftAll(l)
 			c.mu.Unlock()
 			return
 		}
@@ -122,8 +123,9 @@ func (c *conn) runLane(l *lane, in *inbound) {
 func (c *conn) openGate() {
 	for {
 		c.mu.Lock()
-		in := c.gate.shift()
+		in := c.shift(c.gate)
 		if in == nil || c.end != nil {
+			c.shiftAll(c.gate)
 			c.gate = nil
 			c.mu.Unlock()
 			return

@@ -101,11 +101,11 @@ func TestN4_ShutdownCutsWhoDoesNotAnswer(t *testing.T) {
 
 // Somebody who always has something to read is told to come back all the same.
 func TestN4_ShutdownEndsAnEndlessStream(t *testing.T) {
-	blob := []byte(`{"jsonrpc":"2.0","method":"x"}`)
+	blob := []byte(`{"jsonrpc":"2.0","method":"x","params":"` + strings.Repeat("x", 64<<10) + `"}`)
 	fake := &fakeSessions{}
 	fake.open = openEndless(blob)
-	h := open(t, func(s *setup) { s.gateway.Sessions = fake })
-	c := h.dial().initialize()
+	h := open(t, func(s *setup) { s.gateway.Sessions, s.gateway.Limits.CloseGrace = fake, 4*time.Second })
+	c := h.dial(withSmallBuffers).initialize()
 	c.send(`{"jsonrpc":"2.0","id":"n","method":"session/new","params":{}}`)
 	c.until(`"n"`)
 	end := make(chan int, 1)

@@ -27,6 +27,9 @@ type metrics struct {
 	lagging, tooBig      prometheus.Counter
 	pauses               *prometheus.CounterVec // by bound
 	attachments          prometheus.Gauge
+	requestsOpen         prometheus.Gauge
+	framesWaiting        prometheus.Gauge
+	answerBytes          prometheus.Gauge
 	pings, pingTimeouts  prometheus.Counter
 	requests             *prometheus.CounterVec // HTTP, by route and status
 	logins               *prometheus.CounterVec // by outcome
@@ -73,6 +76,9 @@ func newMetrics(others []Metric) (*metrics, error) {
 		tooBig:               counter("frames_too_big_total", "Frames of clients over the frame limit."),
 		pauses:               vec("read_pauses_total", "Times that a client was held back, by the bound that it met.", "bound"),
 		attachments:          gauge("attachments", "Sessions in use by connections."),
+		requestsOpen:         gauge("requests_open", "Requests of clients that were not answered yet."),
+		framesWaiting:        gauge("frames_waiting", "Frames of clients that wait behind a slow request of their session, or behind initialize."),
+		answerBytes:          gauge("answer_bytes_waiting", "Bytes of answers and connection-level notifications that wait for client sockets."),
 		pings:                counter("pings_total", "WebSocket pings sent."),
 		pingTimeouts:         counter("ping_timeouts_total", "Connections closed because a pong was missing."),
 		requests:             vec("http_requests_total", "HTTP requests, by route and status.", "route", "status"),

@@ -51,6 +51,7 @@ func (c *conn) send(frame []byte) bool {
 		return false
 	}
 	c.out.add(frame)
+	c.srv.metrics.answerBytes.Add(float64(len(frame)))
 	c.startWriter()
 	return true
 }

@@ -15,7 +15,8 @@ type pingState struct {
 	timer   *time.Timer
 	waiting bool      // for a pong
 	sent    time.Time // when the ping was queued
-	rx, tx  int64     // bytes moved until then
+	rx      int64     // bytes read, and
+	taken   int64     // slow writes, until then
 	owed    bool      // the write loop has a ping to write
 	pong    *[]byte   // and a pong, the newest
 }
@@ -50,7 +51,7 @@ func (c *conn) beat() {
 			p.waiting, p.owed, p.sent = true, true, time.Now()
 			c.startWriter()
 		}
-		p.rx, p.tx = c.cork.rx.Load(), c.cork.tx.Load()
+		p.rx, p.taken = c.cork.rx.Load(), c.cork.taken.Load()
 		p.timer.Reset(lim.Pong)
 	}
 	c.mu.Unlock()
@@ -60,11 +61,10 @@ func (c *conn) beat() {
 	}
 }
 
-// alive reports whether a missing pong has a good reason: the peer sends something else (the pong comes behind it), takes
-// what is in front of the ping, or is not read because we hold it back. Under mu.
+// alive reports whether a missing pong has a good reason: the peer sends something else, behind which the pong will come;
+// it takes, slowly, what is in front of the ping; or it is not read because we hold it back. Under mu.
 func (c *conn) alive() bool {
-	p := &c.ping
-	return c.paused > 0 || c.cork.rx.Load() != p.rx || p.owed && c.cork.tx.Load() != p.tx
+	return c.paused > 0 || c.cork.rx.Load() != c.ping.rx || c.cork.taken.Load() != c.ping.taken
 }
 
 // ponged takes a pong.

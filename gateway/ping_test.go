@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -162,6 +163,40 @@ func TestW11_APeerThatNeitherReadsNorAnswersIsCut(t *testing.T) {
 		synctest.Wait()
 		if n := gaugeValue(t, h.srv.metrics.connections); n != 0 {
 			t.Errorf("%v connections are left", n)
+		}
+	})
+}
+
+// A client that takes 16 KiB in five seconds and cannot even see the pings in front of it is slow, not gone.
+func TestW6_ASlowReaderIsNotGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		fake := &fakeSessions{open: openEndless([]byte(`{"jsonrpc":"2.0","method":"x","params":"` + strings.Repeat("x", 2000) + `"}`))}
+		h := open(t, func(s *setup) { s.gateway.Listener, s.gateway.Sessions = p, fake })
+		nc, err := p.dial(context.Background(), "", "")
+		h.must(err)
+		defer nc.Close()
+		go fmt.Fprintf(nc, "GET /acp HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
+			"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nAuthorization: Bearer %s\r\n\r\n", h.token)
+		in := make([]byte, 16<<10)
+		_, err = nc.Read(in)
+		h.must(err)
+		for _, f := range []string{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, `{"jsonrpc":"2.0","id":2,"method":"session/new","params":{}}`} {
+			_, err := nc.Write(append([]byte{0x81, 0x80 | byte(len(f)), 0, 0, 0, 0}, f...))
+			h.must(err)
+		}
+		for range 60 {
+			_, err := io.ReadFull(nc, in)
+			h.must(err)
+			time.Sleep(5 * time.Second)
+		}
+		if n := gaugeValue(t, h.srv.metrics.connections); n != 1 {
+			t.Error("the slow reader was closed")
+		}
+		time.Sleep(time.Minute) // now it has stopped reading
+		synctest.Wait()
+		if n := gaugeValue(t, h.srv.metrics.connections); n != 0 {
+			t.Error("a peer that takes nothing any more was kept")
 		}
 	})
 }

@@ -34,7 +34,7 @@ func (c *conn) writeLoop() {
 		}
 	}
 	w.flush()
-	c.close(closing{code: codeAbnormal, gone: true, err: w.err})
+	c.close(closing{code: codeAbnormal, gone: true, write: true, err: w.err})
 	c.park(true)
 }
 
@@ -130,6 +130,7 @@ func (w *writer) answers(frames [][]byte) {
 	w.c.mu.Lock()
 	w.c.out.written(n)
 	w.c.mu.Unlock()
+	w.c.srv.metrics.answerBytes.Sub(float64(n))
 }
 
 // pull lets one attachment write its share.
