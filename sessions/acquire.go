@@ -73,6 +73,12 @@ func newSessionID(f *wire.Frame) (string, error) {
 	if err != nil || id == "" {
 		return "", &Error{Code: CodeInternal, Reason: "agent_error", Message: "The agent made a session without an id", Hint: "check the agent's version"}
 	}
+	if !possibleID(id) {
+		return "", &Error{
+			Code: CodeInternal, Reason: "agent_error", Message: "The agent made a session whose id is too long or has a NUL: " + clip(id, 128),
+			Hint: "check the agent's version", Data: mustJSON(map[string]int{"limit": maxSessionID}),
+		}
+	}
 	return id, nil
 }
 

@@ -15,7 +15,9 @@ func (m *Manager) CloseSession(ctx context.Context, c Client, f *wire.Frame) ([]
 		return nil, err
 	}
 	if v := m.lookup(c, id); v == nil {
-		m.markID(sessKey(c, id)) // closing the unknown succeeds, and joins the closed-set
+		if possibleID(id) {
+			m.markID(sessKey(c, id)) // closing the unknown succeeds, and joins the closed-set
+		}
 	} else {
 		m.audit.Info("session closed", "principal", v.principal, "conn", c.ID(), "view", v.handle)
 		m.stopTurn(ctx, v)
@@ -30,6 +32,9 @@ func (m *Manager) DeleteSession(ctx context.Context, c Client, f *wire.Frame) ([
 	id, err := sessionOf(f)
 	if err != nil {
 		return nil, err
+	}
+	if !possibleID(id) {
+		return []byte("{}"), nil
 	}
 	m.audit.Info("session deleted", "principal", c.Principal(), "conn", c.ID(), "view", id)
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.CallTimeout)

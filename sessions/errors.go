@@ -54,6 +54,10 @@ func errNotFound(id string) *Error {
 	}
 }
 
+func errIDInUse() *Error {
+	return &Error{Code: CodeInternal, Reason: "session_in_use", Message: "The agent gave out the id of a session that is open", Hint: "restart the agent"}
+}
+
 func errNoMethod(method string) *Error {
 	return &Error{Code: CodeMethodNotFound, Message: "Method not found: " + clip(method, 100)}
 }

@@ -73,7 +73,8 @@ func (k *keeper) poke(urgent bool) {
 	}
 }
 
-// put writes records some time, before any event that is appended later.
+// put writes records some time, before any event that is appended later. What no store takes is left out, and said: it
+// would be tried for ever, and everything else would wait for it.
 func (k *keeper) put(principal string, writes []Write, indexes ...IndexWrite) {
 	if k == nil {
 		return
@@ -85,13 +86,25 @@ func (k *keeper) put(principal string, writes []Write, indexes ...IndexWrite) {
 		k.puts[principal] = p
 	}
 	for _, w := range writes {
-		p.writes[w.Key] = w
+		if k.takes(Commit{Writes: []Write{w}}) {
+			p.writes[w.Key] = w
+		}
 	}
 	for _, x := range indexes {
-		p.indexes[[2]string{x.Index, x.Member}] = x
+		if k.takes(Commit{Indexes: []IndexWrite{x}}) {
+			p.indexes[[2]string{x.Index, x.Member}] = x
+		}
 	}
 	k.mu.Unlock()
 	k.poke(false)
+}
+
+func (k *keeper) takes(c Commit) bool {
+	err := c.Check()
+	if err != nil {
+		k.log.Error("record cannot be stored", "err", err)
+	}
+	return err == nil
 }
 
 // run is the keeper's goroutine. When ctx ends it stores what is left and returns.
@@ -240,7 +253,7 @@ func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]struct{}) e
 			continue
 		}
 		if len(events) > 0 {
-			runs = append(runs, Run{Principal: s.principal, Journal: s.journalName(), Fence: s.fence, Events: events})
+			runs = append(runs, Run{Principal: s.principal, Journal: s.storedAs, Fence: s.fence, Events: events})
 			of = append(of, s)
 		}
 	}
@@ -272,10 +285,10 @@ func (k *keeper) compact(ctx context.Context, s *session, appended int) {
 		return
 	}
 	s.sinceTrim = 0
-	info, err := k.store.JournalInfo(ctx, s.principal, s.journalName())
+	info, err := k.store.JournalInfo(ctx, s.principal, s.storedAs)
 	start := s.journal.Start().Seq
 	if err == nil && info.First <= start && (info.Events > int64(limits.MaxEvents) || info.Bytes > limits.MaxBytes) {
-		err = k.store.Compact(ctx, s.principal, s.journalName(), s.fence, start, nil)
+		err = k.store.Compact(ctx, s.principal, s.storedAs, s.fence, start, nil)
 	}
 	if err != nil {
 		k.log.Warn("journal could not be trimmed", "session", s.bound.Load().id, "err", err)
@@ -300,29 +313,37 @@ var errHole = fmt.Errorf("%w: events were lost while the store was unavailable",
 
 // events returns what is to be stored of s, opening its journal in the store first.
 func (k *keeper) events(ctx context.Context, s *session) ([]journal.Event, error) {
+	name := s.journalName()
+	if s.storedAs != "" && s.storedAs != name { // the agent gave it another id
+		if err := k.store.DeleteJournal(ctx, s.principal, s.storedAs); err != nil {
+			return nil, err
+		}
+		s.storedAs = ""
+		s.journal.Unstore()
+	}
 	events, gap := s.journal.Unstored(keepRun)
 	switch {
 	case gap:
 		return nil, errHole
 	case len(events) == 0:
 		return nil, nil
-	case s.stored:
+	case s.storedAs != "":
 		return events, nil
 	}
-	info, err := k.store.OpenJournal(ctx, s.principal, s.journalName(), s.fence, s.journal.Epoch())
+	info, err := k.store.OpenJournal(ctx, s.principal, name, s.fence, s.journal.Epoch())
 	if err != nil {
 		return nil, err
 	}
 	if info.Next != events[0].Seq {
 		// A journal of an earlier session of this id, which was deleted at the agent behind our back.
-		if err := k.store.DeleteJournal(ctx, s.principal, s.journalName()); err != nil {
+		if err := k.store.DeleteJournal(ctx, s.principal, name); err != nil {
 			return nil, err
 		}
-		if _, err := k.store.OpenJournal(ctx, s.principal, s.journalName(), s.fence, s.journal.Epoch()); err != nil {
+		if _, err := k.store.OpenJournal(ctx, s.principal, name, s.fence, s.journal.Epoch()); err != nil {
 			return nil, err
 		}
 	}
-	s.stored = true
+	s.storedAs = name
 	return events, nil
 }
 
@@ -388,10 +409,10 @@ func (m *Manager) closeStored(held map[viewKey]*session) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, s := range held {
-		if !s.stored {
+		if s.storedAs == "" {
 			continue
 		}
-		if err := m.keeper.store.CloseJournal(ctx, s.principal, s.journalName(), s.fence); err != nil {
+		if err := m.keeper.store.CloseJournal(ctx, s.principal, s.storedAs, s.fence); err != nil {
 			m.log.Warn("journal could not be closed", "session", s.bound.Load().id, "err", err)
 		}
 	}

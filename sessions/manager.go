@@ -176,9 +176,33 @@ func (m *Manager) addSession(s *session) error {
 		return &Error{Code: CodeInternal, Reason: "draining", Message: "The gateway is shutting down", Hint: "reconnect and try again"}
 	}
 	if m.sessions[k] != nil {
-		return &Error{Code: CodeInternal, Reason: "session_in_use", Message: "The agent gave out the id of a session that is open", Hint: "restart the agent"}
+		return errIDInUse()
 	}
 	m.sessions[k] = s
+	return nil
+}
+
+// rename gives a session that we hold the id that the agent has made for it; what is stored under the old one goes. Under
+// s.mu.
+func (m *Manager) rename(s *session, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old, k := s.key(), viewKey{s.principal, s.agentName, id}
+	switch {
+	case m.sessions[old] != s: // closed meanwhile
+		return errNotFound(old.handle)
+	case old == k:
+		return nil
+	case m.sessions[k] != nil:
+		return errIDInUse()
+	}
+	delete(m.sessions, old)
+	s.name(id)
+	m.sessions[k] = s
+	m.keeper.put(s.principal, []Write{
+		{Key: recordKey("session", s.agentName, old.handle), Delete: true},
+		{Key: recordKey("bound", s.agentName, old.handle), Delete: true},
+	})
 	return nil
 }
 
@@ -221,7 +245,7 @@ func (m *Manager) add(v *View) error {
 		return &Error{Code: CodeInternal, Reason: "draining", Message: "The gateway is shutting down", Hint: "reconnect and try again"}
 	}
 	if m.views[k] != nil {
-		return &Error{Code: CodeInternal, Reason: "session_in_use", Message: "The agent gave out the id of a session that is open", Hint: "restart the agent"}
+		return errIDInUse()
 	}
 	m.views[k] = v
 	m.perUser[v.principal]++

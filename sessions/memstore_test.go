@@ -56,6 +56,9 @@ func (m *memStore) Read(_ context.Context, principal string, keys ...string) ([]
 	if m.fail != nil {
 		return nil, m.fail
 	}
+	if err := sessions.CheckRead(principal, keys); err != nil {
+		return nil, err
+	}
 	out := make([]sessions.Record, len(keys))
 	for i, k := range keys {
 		out[i].Key = k
@@ -71,6 +74,9 @@ func (m *memStore) Commit(_ context.Context, principal string, c sessions.Commit
 	defer m.mu.Unlock()
 	if m.fail != nil {
 		return m.fail
+	}
+	if err := c.Check(); err != nil {
+		return err
 	}
 	for _, e := range c.Expect {
 		if m.records[[2]string{principal, e.Key}].Version != e.Version {

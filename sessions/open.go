@@ -4,11 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/acpgate/acpgate/agentpool/wire"
 	"github.com/acpgate/acpgate/sessions/journal"
 )
+
+// maxOpenParams bounds the params of session/new, load, resume and fork, in bytes. They are kept with the session, which is
+// opened with them again.
+const maxOpenParams = 4 << 20
 
 type openParams struct {
 	SessionID             string            `json:"sessionId"`
@@ -60,8 +65,16 @@ func (m *Manager) Open(ctx context.Context, c Client, f *wire.Frame) (*Attachmen
 			return nil, err
 		}
 	}
-	if f.Method != "session/new" && p.SessionID == "" {
-		return nil, errParams(f.Method+" needs params.sessionId", "list the sessions with session/list")
+	if f.Method != "session/new" {
+		if p.SessionID == "" {
+			return nil, errParams(f.Method+" needs params.sessionId", "list the sessions with session/list")
+		}
+		if !possibleID(p.SessionID) {
+			return nil, errNotFound(p.SessionID)
+		}
+	}
+	if n := f.Params.End - f.Params.Start; n > maxOpenParams {
+		return nil, errParams(fmt.Sprintf("the params of %s have %d bytes (at most %d)", f.Method, n, maxOpenParams), "send fewer servers, or less _meta")
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.CallTimeout)
 	defer cancel()
@@ -168,7 +181,7 @@ func (m *Manager) openExisting(ctx context.Context, c Client, f *wire.Frame, p o
 				continue
 			}
 		}
-		if after := p.Meta.Gate.After; after != nil && after.Session != "" {
+		if after := p.Meta.Gate.After; after != nil && possibleID(after.Session) {
 			// A cursor into a session that the view has left: its journal must be at hand.
 			if _, err := m.hold(ctx, sessKey(c, after.Session)); err != nil {
 				return nil, err

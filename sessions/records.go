@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/acpgate/acpgate/agentpool/wire"
 	"github.com/acpgate/acpgate/sessions/journal"
 )
 
@@ -78,7 +79,12 @@ func (s *session) save() {
 			r.Values[kind] = string(line)
 		}
 	}
-	k.put(s.principal, []Write{{Key: recordKey("session", s.agentName, s.bound.Load().id), Value: mustJSON(r)}})
+	value := mustJSON(r)
+	if len(value) > MaxValueBytes {
+		r.Opened = nil // the agent says it again when the session is opened next
+		value = mustJSON(r)
+	}
+	k.put(s.principal, []Write{{Key: recordKey("session", s.agentName, s.bound.Load().id), Value: value}})
 }
 
 // save stores the view's record and its binding. Under mu.
@@ -128,8 +134,33 @@ func (v *View) saveKey(t *turn) {
 		return
 	}
 	r := keyRecord{Hash: t.hash[:], Turn: t.id, Result: t.result, Error: t.errObj}
-	v.m.keeper.put(v.principal, nil, IndexWrite{Index: v.keysIndex(), Member: t.key, Score: time.Now().UnixMilli(), Value: mustJSON(r)})
+	value := mustJSON(r)
+	if len(value) > MaxIndexValueBytes { // an agent's extras: how the turn ended is kept
+		r.Result, r.Error = core(t.result, "stopReason"), core(t.errObj, "code", "message")
+		value = mustJSON(r)
+	}
+	v.m.keeper.put(v.principal, nil, IndexWrite{Index: v.keysIndex(), Member: t.key, Score: time.Now().UnixMilli(), Value: value})
 }
+
+// core is obj with the named members alone, long strings of them cut; nil stays nil.
+func core(obj json.RawMessage, names ...string) json.RawMessage {
+	if obj == nil {
+		return nil
+	}
+	out := map[string]any{}
+	for _, name := range names {
+		at := wire.Lookup(obj, name).Of(obj)
+		if s, err := wire.Unquote(at); err == nil {
+			out[name] = clip(s, maxCoreText)
+		} else if len(at) > 0 {
+			out[name] = json.RawMessage(at)
+		}
+	}
+	return mustJSON(out)
+}
+
+// maxCoreText bounds what core keeps of a string, in bytes.
+const maxCoreText = 4 << 10
 
 func (v *View) keysIndex() string { return recordKey("keys", v.agentName, v.handle) }
 
@@ -160,7 +191,7 @@ func (m *Manager) restoreSession(ctx context.Context, k viewKey) (*session, erro
 	}
 	s.journal.Close()
 	s.journal = journal.Restore(info.Epoch, info.Next, events, m.cfg.Journal, m.budget)
-	s.stored = true
+	s.storedAs = s.journalName()
 	s.openParams, s.opened, s.prompted, s.noHistory, s.prefix = r.Open, r.Opened, r.Prompted, r.NoHistory, r.Prefix
 	s.lineage, s.seed, s.compacted = r.Lineage, r.Seed, r.Compacted
 	s.snap.mode, s.snap.title = r.Mode, r.Title

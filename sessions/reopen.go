@@ -143,15 +143,15 @@ func (m *Manager) renew(ctx context.Context, s *session, proc Agent) callResult 
 			return err
 		}
 		s.mu.Lock()
-		m.removeSession(s)
-		if v := s.view; v != nil && v.home == s.bound.Load().id {
-			v.home = id
-		}
-		s.name(id)
-		s.mu.Unlock()
-		if err := m.addSession(s); err != nil {
+		old := s.bound.Load().id
+		if err := m.rename(s, id); err != nil {
+			s.mu.Unlock()
 			return err
 		}
+		if v := s.view; v != nil && v.home == old {
+			v.home = id
+		}
+		s.mu.Unlock()
 		m.keep(s)
 		s.mu.Lock()
 		if s.view != nil {

@@ -36,7 +36,7 @@ type session struct {
 	fence      uint64                     // under which its journal is written
 	lost       atomic.Bool                // another owner has it: no prompt runs here any more
 	sinceTrim  int                        // events stored since the stored journal was last trimmed; the keeper's
-	stored     bool                       // its journal is open in the store; the keeper's
+	storedAs   string                     // name under which its journal is open in the store, or ""; the keeper's
 	noHistory  bool                       // the agent could only resume it: what was said before is not known
 	muted      bool                       // messages that the agent replays while it is woken are not events
 	prompted   bool                       // a prompt was ever sent, so that the agent has something to load

@@ -23,6 +23,13 @@ const (
 	maxStoreNumber = math.MaxInt64 // fences, epochs, seqs: the largest that every backend keeps
 )
 
+// maxSessionID bounds the ids of sessions, in bytes: with the kind of a record and the agent before it, an id is a name of
+// the store.
+const maxSessionID = MaxNameBytes / 2
+
+// possibleID reports whether a session can have the id. One that cannot is an unknown one: it is never read or written.
+func possibleID(id string) bool { return CheckNames(id) == nil && len(id) <= maxSessionID }
+
 // CheckNames returns ErrInvalid when a name is empty, longer than MaxNameBytes or contains NUL.
 func CheckNames(names ...string) error {
 	for _, name := range names {

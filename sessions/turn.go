@@ -76,8 +76,8 @@ func (v *View) prompt(a *Attachment, f *wire.Frame) error {
 		return errParams("session/prompt needs params.prompt, a non-empty array of content blocks", `send {"sessionId", "prompt": [{"type": "text", "text": "..."}]}`)
 	}
 	key := p.Meta.Gate.Key
-	if len(key) > maxKey {
-		return errParams("_meta.acpgate.key is longer than 128 bytes", "send a shorter key")
+	if len(key) > maxKey || strings.IndexByte(key, 0) >= 0 {
+		return errParams("_meta.acpgate.key must have at most 128 bytes and no NUL", "send another key")
 	}
 	var hash [sha256.Size]byte
 	if key != "" {
