@@ -280,9 +280,6 @@ func TestW11_CloseCodesOfClients(t *testing.T) {
 
 // An idle connection has one goroutine, and what belonged to its HTTP request is gone.
 func TestIdleConnectionsAreSmall(t *testing.T) {
-	if raceEnabled {
-		t.Skip("memory of race-enabled programs says nothing")
-	}
 	const n = 300
 	h := open(t, func(s *setup) { s.sessions.ViewsPerUser, s.gateway.Limits.ConnectRate = n+1, -1 })
 	h.dial().initialize().newSession()
@@ -313,7 +310,7 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	heapAfter, goroutinesAfter := measure()
 	perConn := int64(heapAfter-heap) / n
 	t.Logf("%d bytes and %.2f goroutines for each connection with a session, the client's end included", perConn, float64(goroutinesAfter-goroutines)/n)
-	if perConn > 20<<10 {
+	if perConn > 20<<10 && !raceEnabled { // the race detector needs more than what it watches
 		t.Errorf("%d bytes for each idle connection with a session, want 20 KiB at most", perConn)
 	}
 	if goroutinesAfter-goroutines > n+5 {
