@@ -159,10 +159,11 @@ export class FakeGateway {
   }
 
   private emit(c: Conn, e: Event, replay: boolean): void {
-    // As the gateway does: the state at the time is no use to a late joiner; a prompter has its own text.
-    if (e.kind === 'state' && replay) return;
+    // As the gateway does: the state at the time is no use to a late joiner, a prompter has its own text, and the end of a
+    // turn is told by the state.
+    if (e.kind === 'end' || (e.kind === 'state' && replay)) return;
     if (e.kind === 'prompt' && e.by === c.number && !replay) return;
-    const method = e.kind === 'state' ? '_acpgate/state' : e.kind === 'end' ? '_acpgate/turn_end' : 'session/update';
+    const method = e.kind === 'state' ? '_acpgate/state' : 'session/update';
     const acpgate = { session: this.session, epoch: this.epoch, seq: e.seq, ...e.meta, ...(replay ? { replay: true } : {}) };
     this.send(c, { method, params: { ...e.body, _meta: { acpgate } } });
   }

@@ -173,6 +173,17 @@ describe('prompts of others and replays', () => {
     expect(t.last?.end?.stopReason).toBe('end_turn');
   });
 
+  test('TestV11_TurnThatBeganWhileAway', () => {
+    const t = transcript();
+    t.begin('t1', 'k1', [{ type: 'text', text: 'one' }]);
+    t.runs('t1');
+    // The state that ended t1 was missed; our queued prompt began meanwhile.
+    t.begin('t2', 'k2', [{ type: 'text', text: 'two' }]);
+    t.apply(user('two'), { kind: 'prompt', turn: 't2', key: 'k2', replay: true });
+    t.apply(say('second'), { replay: true });
+    expect(look(t)).toEqual([['user: one'], ['user: two', 'message: second']]);
+  });
+
   test('TestV15_CommandBesideARunningTurn', () => {
     const t = transcript();
     t.begin('t1', 'k1', [{ type: 'text', text: 'long' }]);

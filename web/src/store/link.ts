@@ -300,7 +300,6 @@ export class Link {
 const events: Readonly<Record<string, (s: Session, params: unknown) => void>> = {
   'session/update': (s, p) => s.update(p),
   '_acpgate/state': (s, p) => s.state(p),
-  '_acpgate/turn_end': (s, p) => s.turnEnd(p),
   '_acpgate/context': (s, p) => s.context(p),
 };
 

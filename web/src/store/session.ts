@@ -4,7 +4,7 @@
 import { batch, signal, type Signal } from '@preact/signals';
 import type { Connection } from '../wire/connection';
 import { ConnectionLost, toProblem, type Problem } from '../wire/problem';
-import { attachMeta, dict, eventMeta, ident, str, turnResult, viewState } from '../wire/types';
+import { attachMeta, dict, eventMeta, str, viewState } from '../wire/types';
 import type { EventMeta, RpcId, Slot, TurnResult, ViewState } from '../wire/types';
 import { Asks, type Ask } from './asks';
 import { Cursor } from './cursor';
@@ -178,15 +178,6 @@ export class Session {
     if (!this.admit(eventMeta(params))) return;
     const p = dict(params);
     this.transcript.noted(str(p['id']) ?? '', str(p['state']) ?? '');
-  }
-
-  /** An _acpgate/turn_end of this session: the end of a turn at its place in the journal, live and replayed. */
-  turnEnd(params: unknown): void {
-    const meta = eventMeta(params);
-    if (!this.admit(meta)) return;
-    const p = dict(params);
-    const turn = ident(p['turn']);
-    if (turn !== undefined) batch(() => this.ended(turn, str(p['key']), turnResult(p), meta));
   }
 
   private ended(turn: string, key: string | undefined, result: TurnResult, meta: EventMeta): void {

@@ -196,13 +196,13 @@ export class Transcript {
   private prompt(update: Dict, meta: EventMeta): void {
     const content = block(update['content']);
     const id = meta.turn ?? meta.key ?? `p${++this.count}`;
+    // The turn before is over. If this is a command beside a running turn, the state that follows says so.
+    this.running = undefined;
     const known = this.byTurn.get(id) ?? (meta.key === undefined ? undefined : this.byKey.get(meta.key));
     if (!known) {
       const turn = this.open(id, meta.key, false);
       const entry: TextEntry = { kind: 'user', ...this.base(), blocks: [content], messageId: told };
       if (meta.entry !== undefined) this.replayed.set(meta.entry, entry);
-      // If it is a command beside a running turn, the state that follows says so.
-      this.running = undefined;
       this.push(turn, entry);
       return;
     }
@@ -338,15 +338,15 @@ function messageKey(kind: string, id: string): string {
   return `${kind} ${id}`;
 }
 
-/** The transcript as plain data, without keys and revisions: what two clients must agree on. */
+/**
+ * The entries as plain data, without keys and revisions: what two clients must agree on. How entries fall into turns is
+ * left out, as the end of a turn is not told again to a client that was away.
+ */
 export function plain(t: Transcript): unknown[] {
-  return t.turns.value.map((turn) => ({
-    background: turn.background,
-    ...opt('end', turn.end?.stopReason ?? turn.end?.error?.message),
-    entries: turn.entries.map((e) => {
+  return t.turns.value.flatMap((turn) =>
+    turn.entries.map((e) => {
       const { id: _id, rev: _rev, ...rest } = e;
-      if (rest.kind === 'user') return { kind: 'user', blocks: rest.blocks };
-      return rest;
+      return rest.kind === 'user' ? { kind: 'user', blocks: rest.blocks } : rest;
     }),
-  }));
+  );
 }

@@ -190,8 +190,7 @@ export function slotOf(result: unknown): Slot | undefined {
   return token === undefined || cwd === undefined ? undefined : { token, cwd };
 }
 
-/** How a turn ended, from lastTurn or turn_end. */
-export function turnResult(v: Dict): TurnResult {
+function turnResult(v: Dict): TurnResult {
   const out: TurnResult = {};
   const stop = str(v['stopReason']);
   if (stop !== undefined) out.stopReason = stop;
