@@ -21,6 +21,9 @@ func (m *Manager) makeSession(ctx context.Context, principal, agent, cwd string,
 	}
 	s := m.newSession(principal, agent, cwd)
 	raw, err := m.makeIn(ctx, s, proc, f)
+	if err != nil {
+		s.journal.Close()
+	}
 	return s, raw, err
 }
 
@@ -60,6 +63,7 @@ func (m *Manager) made(s *session, proc Agent, r Reply) error {
 	if err := m.addSession(s); err != nil {
 		return err
 	}
+	m.known.back(s) // an id that was used before names another session now
 	m.keep(s)
 	if err := proc.Bind(id, s); err != nil {
 		m.removeSession(s)
@@ -148,6 +152,10 @@ func (m *Manager) acquire(ctx context.Context, k viewKey, f *wire.Frame, cwd str
 			if o.session == nil && o.err == nil && f != nil {
 				o.session, o.err = m.openAtAgent(ctx, k, f, cwd)
 			}
+			if o.session != nil && m.known.hidden(k.principal, k.agent, k.handle) { // it was deleted meanwhile (rule V13)
+				m.retire(ctx, o.session, true)
+				o.session, o.err = nil, errNotFound(k.handle)
+			}
 			o.gaveUp = ctx.Err() != nil
 			m.mu.Lock()
 			delete(m.opening, k)
@@ -193,6 +201,12 @@ func (m *Manager) openAtAgent(ctx context.Context, k viewKey, f *wire.Frame, cwd
 		proc.Release()
 		return nil, err
 	}
+	opened := false
+	defer func() {
+		if !opened {
+			s.journal.Close()
+		}
+	}()
 	res := call(ctx, proc, agentFrame, nil, nil)
 	if res.err != nil {
 		m.giveBack(proc, res, k.handle)
@@ -213,16 +227,20 @@ func (m *Manager) openAtAgent(ctx context.Context, k viewKey, f *wire.Frame, cwd
 		m.closeAtAgent(ctx, proc, k.handle, false)
 		return nil, err
 	}
+	opened = true
 	m.keep(s)
 	return s, nil
 }
 
-// keep stores a new session and what happens in it from now on.
+// keep stores a new session and what happens in it from now on. It is parked until a view takes it.
 func (m *Manager) keep(s *session) {
 	m.keeper.follow(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.save()
+	if s.view == nil {
+		s.park()
+	}
 }
 
 // believable reports whether a session that loaded without any history exists: we know it, or the agent lists it.

@@ -277,7 +277,10 @@ func (a *Attachment) arm(st *stage) bool {
 	if !st.reader.Arm() {
 		return false
 	}
-	if a.nextAnchor.Load() <= st.reader.Cursor().Seq || st.until.Load() <= st.reader.Cursor().Seq {
+	a.mu.Lock()
+	over := a.detached
+	a.mu.Unlock()
+	if !over && (a.nextAnchor.Load() <= st.reader.Cursor().Seq || st.until.Load() <= st.reader.Cursor().Seq) {
 		// Something came between the last look and Arm. Whoever disarms owns the wake-up; one too many does no harm.
 		st.reader.Poke()
 	}

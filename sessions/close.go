@@ -14,10 +14,17 @@ func (m *Manager) CloseSession(ctx context.Context, c Client, f *wire.Frame) ([]
 	if err != nil {
 		return nil, err
 	}
-	if v := m.lookup(c, id); v == nil {
-		if possibleID(id) {
-			m.markID(sessKey(c, id)) // closing the unknown succeeds, and joins the closed-set
+	if !possibleID(id) {
+		return []byte("{}"), nil // nobody can know it
+	}
+	v := m.lookup(c, id)
+	if v == nil {
+		if v, err = m.restoreView(ctx, c, id); err != nil { // one that sleeps in the store ends like any other
+			return nil, err
 		}
+	}
+	if v == nil {
+		m.markID(sessKey(c, id)) // closing the unknown succeeds, and joins the closed-set
 	} else {
 		m.audit.Info("session closed", "principal", v.principal, "conn", c.ID(), "view", v.handle)
 		m.stopTurn(ctx, v)
@@ -39,6 +46,17 @@ func (m *Manager) DeleteSession(ctx context.Context, c Client, f *wire.Frame) ([
 	m.audit.Info("session deleted", "principal", c.Principal(), "conn", c.ID(), "view", id)
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.CallTimeout)
 	defer cancel()
+	if !possibleID(id) {
+		return []byte("{}"), nil // nobody can know it
+	}
+	if err := m.known.recall(ctx, c.Principal(), c.Agent()); err != nil {
+		return nil, err
+	}
+	if m.lookup(c, id) == nil {
+		if _, err := m.restoreView(ctx, c, id); err != nil { // one that sleeps in the store ends like any other
+			return nil, err
+		}
+	}
 	session, err := m.letGo(ctx, c, id)
 	if err != nil {
 		return nil, err
@@ -77,6 +95,7 @@ func (m *Manager) letGo(ctx context.Context, c Client, id string) (viewKey, erro
 	done := make(chan error, 1)
 	other.mu.Lock()
 	err := other.begin(&move{
+		lost: true,
 		open: func(ctx context.Context) (*session, error) { return m.fresh(ctx, other) },
 		report: func(*View, int) string {
 			return "The session was deleted elsewhere. A new one; nothing was said in it yet."
@@ -98,14 +117,27 @@ func (m *Manager) letGo(ctx context.Context, c Client, id string) (viewKey, erro
 // deleteID deletes a session that no view is bound to: it is closed, then deleted at the agent. It stays out of our lists
 // whatever the agent does, so a late save does not bring it back (rule V13).
 func (m *Manager) deleteID(ctx context.Context, k viewKey) error {
-	if s := m.session(k); s != nil {
-		m.retire(ctx, s, false)
-	}
 	m.markID(k)
 	m.voidSlots(k)
-	m.known.drop(k.principal, k.agent, k.handle)
-	m.unsaveSession(ctx, k)
-	return m.deleteAtAgent(ctx, k)
+	m.known.drop(k.principal, k.agent, k.handle) // first: whoever is opening it looks there last
+	if s := m.session(k); s != nil {
+		if !m.retire(ctx, s, false) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.view != nil {
+				return errInUse(s.view)
+			}
+			return errNotFound(k.handle)
+		}
+		m.discard(s)
+	} else if m.keeper != nil {
+		m.unsaveSession(k)
+	}
+	err := m.deleteAtAgent(ctx, k)
+	if e := m.keeper.flush(ctx); err == nil && e != nil {
+		return errStore(e) // what was said to be deleted must not be there after a crash
+	}
+	return err
 }
 
 func (m *Manager) deleteAtAgent(ctx context.Context, k viewKey) error {
@@ -162,12 +194,13 @@ func (m *Manager) end(ctx context.Context, v *View, remove bool) {
 		return
 	}
 	m.markClosed(v)
+	v.mu.Lock()
+	v.unsave() // before the view is gone from memory, so that nobody brings it back from the store
+	v.mu.Unlock()
 	m.remove(v)
 	v.mu.Lock()
-	v.unsave()
-	v.mu.Unlock()
-	v.mu.Lock()
 	s := v.session
+	remove = remove || !s.prompted // rule L3
 	s.park()
 	if !remove {
 		s.rest()
@@ -186,29 +219,47 @@ func (m *Manager) end(ctx context.Context, v *View, remove bool) {
 	}
 }
 
-// retire forgets a session that no view is bound to, closes it at the agent, and deletes it there if remove is set.
-func (m *Manager) retire(ctx context.Context, s *session, remove bool) {
-	defer m.forget(s)()
+// retire forgets a session that no view is bound to, closes it at the agent, and deletes it there if remove is set. False, and
+// nothing happened, if a view is bound to it by now.
+func (m *Manager) retire(ctx context.Context, s *session, remove bool) bool {
+	s.mu.Lock()
+	if s.view != nil {
+		s.mu.Unlock()
+		return false
+	}
+	done := m.forget(s)
 	p := s.end()
+	s.mu.Unlock()
+	defer done()
+	if remove {
+		m.discard(s)
+	}
 	if p != nil {
 		m.closeAtAgent(ctx, p, s.bound.Load().id, remove)
 	}
-	if remove {
-		m.unsaveSession(ctx, s.key())
-	}
+	return true
 }
 
-// end takes the session's process away for good.
+// end takes the session's process away for good. Under mu.
 func (s *session) end() Agent {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	p := s.proc
-	s.proc = nil
+	s.proc, s.gone = nil, true
 	if s.parked != nil {
 		s.parked.Stop()
 	}
 	s.journal.Close()
 	return p
+}
+
+// discard stops storing what happens in a session and removes what is stored of it.
+func (m *Manager) discard(s *session) {
+	if m.keeper == nil {
+		return
+	}
+	s.discarded.Store(true)
+	s.journal.Persist(nil)
+	s.journal.Failed(errNotFound(s.bound.Load().id)) // whoever waits for the store need not
+	m.unsaveSession(s.key())
 }
 
 func errSessionClosed() *Error {

@@ -70,7 +70,7 @@ func (m *Manager) wasClosed(ctx context.Context, k viewKey) bool {
 	if ok || m.keeper == nil {
 		return ok && time.Since(mark.at) <= closedFor
 	}
-	recs, err := m.keeper.store.Read(ctx, k.principal, recordKey("closed", k.agent, k.handle))
+	recs, err := m.keeper.read(ctx, k.principal, recordKey("closed", k.agent, k.handle))
 	return err != nil || recs[0].Version > 0 // in doubt a fresh session is made
 }
 
@@ -81,6 +81,12 @@ func (m *Manager) adoptLatest(ctx context.Context, c Client, f *wire.Frame, cwd 
 	k := sessKey(c, row.SessionID)
 	if !ok {
 		return nil
+	}
+	if stored, err := m.restoreView(ctx, c, k.handle); err != nil {
+		m.log.Info("latest session could not be adopted", "session", k.handle, "agent", k.agent, "err", err)
+		return nil
+	} else if stored != nil && stored.current().key() != k {
+		return nil // its view shows another session by now
 	}
 	s, err := m.acquire(ctx, k, mustFrame(wire.AppendRequest(nil, f.ID.Of(f.Raw), "session/load", paramsFor(paramsOf(f), k.handle))), cwd)
 	if err != nil {

@@ -111,6 +111,9 @@ func AsError(err error) *Error {
 		}
 		return &Error{Code: code, Reason: a.Reason, Message: a.Error(), Hint: a.Hint, Data: mustJSON(d)}
 	}
+	if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrFenced) {
+		return errStore(err)
+	}
 	return &Error{Code: CodeInternal, Reason: "internal", Message: err.Error()}
 }
 

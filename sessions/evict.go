@@ -8,14 +8,21 @@ import (
 // evict takes a view that sleeps, and that nobody is attached to, out of memory. The store has all of it: the next client
 // that asks for it brings it back.
 func (m *Manager) evict(ctx context.Context, v *View) {
+	if !m.flushed(ctx, v.current()) {
+		v.mu.Lock()
+		v.touch() // later, then
+		v.mu.Unlock()
+		return
+	}
 	v.mu.Lock()
 	if v.closed || len(v.atts) > 0 || !v.quiet() || v.proc != nil {
+		v.touch()
 		v.mu.Unlock()
 		return
 	}
 	v.closed = true // whoever has just looked it up looks again
 	s := v.session
-	s.view = nil
+	s.park()
 	v.mu.Unlock()
 	m.mu.Lock()
 	if k := v.key(); m.views[k] == v {
@@ -33,51 +40,61 @@ func (m *Manager) evict(ctx context.Context, v *View) {
 	m.evictSession(ctx, s)
 }
 
+// current is the view's session.
+func (v *View) current() *session {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.session
+}
+
 // evictWait bounds how long an eviction waits for the store.
 const evictWait = 10 * time.Second
 
-// evictSession takes a session that no view is bound to out of memory, once all of it is stored.
+// evictSession takes a session that no view is bound to out of memory, once all of it is stored. Until its journal is closed
+// nobody brings it back.
 func (m *Manager) evictSession(ctx context.Context, s *session) {
-	ctx, cancel := context.WithTimeout(ctx, evictWait)
-	defer cancel()
 	s.mu.Lock()
-	busy := s.view != nil || s.proc != nil
-	if !busy {
+	if s.view == nil && s.proc == nil && !s.gone {
 		s.save()
 	}
 	s.mu.Unlock()
-	if busy || !m.flushed(ctx, s) {
+	stored := m.flushed(ctx, s)
+	s.mu.Lock()
+	switch {
+	case s.view != nil || s.proc != nil || s.gone: // taken in this moment
+		s.mu.Unlock()
+		return
+	case !stored:
+		s.park()
+		s.mu.Unlock()
 		return
 	}
 	done := m.forget(s)
-	defer done()
-	s.mu.Lock()
-	busy = s.view != nil
+	s.end()
 	s.mu.Unlock()
-	if busy { // taken in this moment
-		m.mu.Lock()
-		m.sessions[s.key()] = s
-		m.mu.Unlock()
+	defer done()
+	if s.storedAs == "" || !s.journal.AllStored() {
 		return
 	}
-	s.end()
-	if err := m.keeper.store.CloseJournal(ctx, s.principal, s.journalName(), s.fence); err != nil {
+	if err := m.keeper.store.CloseJournal(ctx, s.principal, s.storedAs, s.fence); err != nil {
 		m.log.Warn("journal could not be closed", "session", s.bound.Load().id, "err", err)
 	}
 }
 
-// flushed waits until the keeper has nothing of s left to store.
+// flushed waits until the store has all of s.
 func (m *Manager) flushed(ctx context.Context, s *session) bool {
+	ctx, cancel := context.WithTimeout(ctx, evictWait)
+	defer cancel()
 	t := time.NewTicker(keepLinger)
 	defer t.Stop()
-	for {
-		if events, gap := s.journal.Unstored(1); len(events) == 0 && !gap && !m.keeper.hasNews() {
+	for m.keeper.flush(ctx) == nil {
+		if s.journal.AllStored() {
 			return true
 		}
 		select {
 		case <-ctx.Done():
-			return false
 		case <-t.C:
 		}
 	}
+	return false
 }

@@ -14,6 +14,17 @@ import (
 // process of a source that rests; else a new session that gets the source's transcript in front of its first prompt. The
 // child's journal starts with a copy of the source's completed turns either way, so both look alike (CASE 64).
 func (m *Manager) fork(ctx context.Context, c Client, f *wire.Frame, p openParams, cwd string) (*Attachment, error) {
+	if err := m.known.recall(ctx, c.Principal(), c.Agent()); err != nil {
+		return nil, err
+	}
+	if m.lookup(c, p.SessionID) == nil {
+		if _, err := m.restoreView(ctx, c, p.SessionID); err != nil {
+			return nil, err
+		}
+	}
+	if m.known.hidden(c.Principal(), c.Agent(), p.SessionID) {
+		return nil, errNotFound(p.SessionID)
+	}
 	src, err := m.acquire(ctx, m.bindingOf(c, p.SessionID), withMethod(f, "session/load"), cwd)
 	if err != nil {
 		return nil, err
@@ -23,13 +34,13 @@ func (m *Manager) fork(ctx context.Context, c Client, f *wire.Frame, p openParam
 	resting := src.view == nil || src.view.turn == nil
 	var sibling Agent
 	if src.proc != nil && resting && src.prompted && src.proc.Info().Fork {
-		sibling, err = src.proc.Sibling()
+		if sibling, err = src.proc.Sibling(); err != nil { // no room there: the second rung
+			m.log.Info("session cannot be forked in its process", "session", src.bound.Load().id, "agent", src.agentName, "err", err)
+			sibling = nil
+		}
 	}
 	bound := src.bound.Load()
 	src.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
 	child := m.newSession(c.Principal(), c.Agent(), cwd)
 	child.lineage = &lineage{Parent: bound.id, ParentHandle: p.SessionID, Rung: "seed"}
 	for _, e := range events {
@@ -47,6 +58,7 @@ func (m *Manager) fork(ctx context.Context, c Client, f *wire.Frame, p openParam
 		raw, err = m.seedNew(ctx, child, f, events)
 	}
 	if err != nil {
+		child.journal.Close()
 		return nil, err
 	}
 	child.mu.Lock()

@@ -474,3 +474,11 @@ func mkdir(t testing.TB, dir, name string) string {
 	}
 	return p
 }
+
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return b
+}

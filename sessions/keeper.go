@@ -23,8 +23,11 @@ type keeper struct {
 
 	mu      sync.Mutex // a leaf
 	dirty   map[*session]struct{}
-	puts    map[string]*puts // by principal
-	failure error            // of the last round; nil while the store works
+	puts    map[string]*puts       // by principal
+	flying  map[string]*puts       // those of the round that runs
+	drops   map[[2]string]struct{} // principal and name of journals that are to be removed
+	waiting []chan error           // flushes, answered by the next round
+	failure error                  // of the last round; nil while the store works
 	done    chan struct{}
 }
 
@@ -43,7 +46,8 @@ const (
 
 func newKeeper(store Store, log *slog.Logger) *keeper {
 	return &keeper{
-		store: store, log: log, kick: make(chan struct{}, 1), dirty: map[*session]struct{}{}, puts: map[string]*puts{}, done: make(chan struct{}),
+		store: store, log: log, kick: make(chan struct{}, 1), dirty: map[*session]struct{}{}, puts: map[string]*puts{},
+		drops: map[[2]string]struct{}{}, done: make(chan struct{}),
 	}
 }
 
@@ -107,6 +111,75 @@ func (k *keeper) takes(c Commit) bool {
 	return err == nil
 }
 
+// drop removes a journal some time, before any event that is appended later.
+func (k *keeper) drop(principal, name string) {
+	k.mu.Lock()
+	k.drops[[2]string{principal, name}] = struct{}{}
+	k.mu.Unlock()
+	k.poke(false)
+}
+
+// read is Store.Read as of now: with what was put and is not stored yet.
+func (k *keeper) read(ctx context.Context, principal string, keys ...string) ([]Record, error) {
+	out := make([]Record, len(keys))
+	var ask []string
+	var at []int
+	k.mu.Lock()
+	for i, key := range keys {
+		w, ok := k.pending(principal, key)
+		switch {
+		case !ok:
+			ask, at = append(ask, key), append(at, i)
+		case !w.Delete:
+			out[i] = Record{Key: key, Version: 1, Value: w.Value}
+		}
+	}
+	k.mu.Unlock()
+	if len(ask) == 0 {
+		return out, nil
+	}
+	recs, err := k.store.Read(ctx, principal, ask...)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range recs {
+		out[at[i]] = r
+	}
+	return out, nil
+}
+
+// pending is the write of key that is not stored yet. Under mu.
+func (k *keeper) pending(principal, key string) (Write, bool) {
+	for _, all := range [...]map[string]*puts{k.puts, k.flying} {
+		if p := all[principal]; p != nil {
+			if w, ok := p.writes[key]; ok {
+				return w, true
+			}
+		}
+	}
+	return Write{}, false
+}
+
+// flush waits until everything that was put is stored. Error: why it could not be.
+func (k *keeper) flush(ctx context.Context) error {
+	if k == nil {
+		return nil
+	}
+	ch := make(chan error, 1)
+	k.mu.Lock()
+	k.waiting = append(k.waiting, ch)
+	k.mu.Unlock()
+	k.poke(true)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-k.done:
+		return ErrUnavailable
+	case err := <-ch:
+		return err
+	}
+}
+
 // run is the keeper's goroutine. When ctx ends it stores what is left and returns.
 func (k *keeper) run(ctx context.Context) {
 	defer close(k.done)
@@ -166,23 +239,48 @@ func (k *keeper) last() {
 func (k *keeper) hasNews() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.dirty) > 0 || len(k.puts) > 0
+	return len(k.dirty) > 0 || len(k.puts) > 0 || len(k.drops) > 0
 }
 
-// round stores one group.
+// round stores one group: records, then events. The events end where the records were taken: what was put before an event is
+// never stored behind it.
 func (k *keeper) round(ctx context.Context) error {
 	k.mu.Lock()
-	dirty, records := k.dirty, k.puts
-	k.dirty, k.puts = map[*session]struct{}{}, map[string]*puts{}
+	dirty := make(map[*session]uint64, len(k.dirty))
+	for s := range k.dirty {
+		dirty[s] = s.journal.Head().Seq
+	}
+	records, drops, waiting := k.puts, k.drops, k.waiting
+	k.flying = records
+	k.dirty, k.puts, k.drops, k.waiting = map[*session]struct{}{}, map[string]*puts{}, map[[2]string]struct{}{}, nil
 	k.mu.Unlock()
-	err := k.storePuts(ctx, records)
+	err := errors.Join(k.storePuts(ctx, records), k.dropJournals(ctx, drops))
 	if err == nil {
 		err = k.storeEvents(ctx, dirty)
 	} else {
 		k.again(dirty)
 	}
+	k.mu.Lock()
+	k.flying = nil
+	k.mu.Unlock()
 	k.outcome(err, dirty)
+	for _, ch := range waiting {
+		ch <- err
+	}
 	return err
+}
+
+func (k *keeper) dropJournals(ctx context.Context, drops map[[2]string]struct{}) error {
+	var failed error
+	for d := range drops {
+		if err := k.store.DeleteJournal(ctx, d[0], d[1]); err != nil {
+			failed = err
+			k.mu.Lock()
+			k.drops[d] = struct{}{}
+			k.mu.Unlock()
+		}
+	}
+	return failed
 }
 
 func (k *keeper) storePuts(ctx context.Context, all map[string]*puts) error {
@@ -231,7 +329,7 @@ func (k *keeper) putBack(principal string, old *puts) {
 	}
 }
 
-func (k *keeper) again(dirty map[*session]struct{}) {
+func (k *keeper) again(dirty map[*session]uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for s := range dirty {
@@ -239,18 +337,21 @@ func (k *keeper) again(dirty map[*session]struct{}) {
 	}
 }
 
-func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]struct{}) error {
+func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]uint64) error {
 	var runs []Run
 	var of []*session
 	var failed error
-	for s := range dirty {
-		events, err := k.events(ctx, s)
+	for s, upto := range dirty {
+		events, err := k.events(ctx, s, upto)
 		if err != nil {
 			if !k.giveUp(s, err) {
 				failed = err
-				k.again(map[*session]struct{}{s: {}})
+				k.again(map[*session]uint64{s: upto})
 			}
 			continue
+		}
+		if len(events) == 0 && s.journal.Head().Seq > upto {
+			k.mark(s, true)
 		}
 		if len(events) > 0 {
 			runs = append(runs, Run{Principal: s.principal, Journal: s.storedAs, Fence: s.fence, Events: events})
@@ -272,7 +373,7 @@ func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]struct{}) e
 		case k.giveUp(s, err):
 		default:
 			failed = err
-			k.again(map[*session]struct{}{s: {}})
+			k.again(map[*session]uint64{s: last})
 		}
 	}
 	return failed
@@ -311,17 +412,18 @@ func (k *keeper) giveUp(s *session, err error) bool {
 // errHole says that events were trimmed away while the store was unavailable: what is stored ends before a hole.
 var errHole = fmt.Errorf("%w: events were lost while the store was unavailable", ErrGap)
 
-// events returns what is to be stored of s, opening its journal in the store first.
-func (k *keeper) events(ctx context.Context, s *session) ([]journal.Event, error) {
+// events returns what is to be stored of s up to seq upto, opening its journal in the store first.
+func (k *keeper) events(ctx context.Context, s *session, upto uint64) ([]journal.Event, error) {
+	if s.discarded.Load() {
+		return nil, nil
+	}
 	name := s.journalName()
-	if s.storedAs != "" && s.storedAs != name { // the agent gave it another id
-		if err := k.store.DeleteJournal(ctx, s.principal, s.storedAs); err != nil {
-			return nil, err
-		}
+	if s.storedAs != "" && s.storedAs != name { // the session was made anew under another id
+		k.drop(s.principal, s.storedAs)
 		s.storedAs = ""
 		s.journal.Unstore()
 	}
-	events, gap := s.journal.Unstored(keepRun)
+	events, gap := s.journal.Unstored(upto, keepRun)
 	switch {
 	case gap:
 		return nil, errHole
@@ -349,7 +451,7 @@ func (k *keeper) events(ctx context.Context, s *session) ([]journal.Event, error
 
 // outcome notes whether the store works. While it does not, nobody is kept waiting for it: turns go on, readers see what is
 // there, and what wanted to be sure is told (rule N5).
-func (k *keeper) outcome(err error, dirty map[*session]struct{}) {
+func (k *keeper) outcome(err error, dirty map[*session]uint64) {
 	k.mu.Lock()
 	was := k.failure
 	k.failure = err
@@ -409,8 +511,8 @@ func (m *Manager) closeStored(held map[viewKey]*session) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, s := range held {
-		if s.storedAs == "" {
-			continue
+		if s.storedAs == "" || !s.journal.AllStored() {
+			continue // readers have seen what is not stored: the next owner begins another epoch (rule N3)
 		}
 		if err := m.keeper.store.CloseJournal(ctx, s.principal, s.storedAs, s.fence); err != nil {
 			m.log.Warn("journal could not be closed", "session", s.bound.Load().id, "err", err)

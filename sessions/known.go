@@ -135,6 +135,34 @@ func (k *known) drop(principal, agent, id string) {
 		IndexWrite{Index: "gone/" + agent, Member: id, Score: time.Now().UnixMilli()})
 }
 
+// back takes back that a session was deleted.
+func (k *known) back(s *session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key := keyOf(s)
+	if k.gone[key] {
+		delete(k.gone, key)
+		k.keeper.put(s.principal, nil, IndexWrite{Index: "gone/" + s.agentName, Member: key.handle, Remove: true})
+	}
+}
+
+// rename moves the row of a session that was made anew under another id.
+func (k *known) rename(from, to viewKey) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.rows[from]
+	if r == nil {
+		return
+	}
+	delete(k.rows, from)
+	c := *r
+	c.SessionID = to.handle
+	k.rows[to] = &c
+	k.keeper.put(to.principal, nil,
+		IndexWrite{Index: "rows/" + to.agent, Member: from.handle, Remove: true},
+		IndexWrite{Index: "rows/" + to.agent, Member: to.handle, Score: c.at.UnixMilli(), Value: mustJSON(&c)})
+}
+
 func (k *known) row(key viewKey) *Row {
 	k.mu.Lock()
 	defer k.mu.Unlock()

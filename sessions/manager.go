@@ -149,15 +149,13 @@ func (m *Manager) alias(v *View, handle string) {
 	m.keeper.put(v.principal, []Write{{Key: recordKey("alias", v.agentName, handle), Value: []byte(v.handle)}})
 }
 
-// dropAlias forgets handle as an alias of v, or all of v's with "".
+// dropAlias forgets handle as an alias of v.
 func (m *Manager) dropAlias(v *View, handle string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for k, x := range m.aliases {
-		if x == v && (handle == "" || k.handle == handle) {
-			delete(m.aliases, k)
-			m.keeper.put(v.principal, []Write{{Key: recordKey("alias", v.agentName, k.handle), Delete: true}})
-		}
+	if k := (viewKey{v.principal, v.agentName, handle}); m.aliases[k] == v || m.aliases[k] == nil {
+		delete(m.aliases, k)
+		m.keeper.put(v.principal, []Write{{Key: recordKey("alias", v.agentName, handle), Delete: true}}) // also one of before a restart
 	}
 }
 
@@ -189,7 +187,7 @@ func (m *Manager) rename(s *session, id string) error {
 	defer m.mu.Unlock()
 	old, k := s.key(), viewKey{s.principal, s.agentName, id}
 	switch {
-	case m.sessions[old] != s: // closed meanwhile
+	case m.sessions[old] != s || s.gone: // closed meanwhile
 		return errNotFound(old.handle)
 	case old == k:
 		return nil
@@ -428,7 +426,10 @@ func (m *Manager) Close(ctx context.Context) error {
 		v.shut(errStopped())
 	}
 	for _, s := range held {
-		if p := s.end(); p != nil {
+		s.mu.Lock()
+		p := s.end()
+		s.mu.Unlock()
+		if p != nil {
 			p.Release()
 		}
 	}

@@ -25,6 +25,8 @@ type memStore struct {
 	journals map[[2]string]*memJournal
 	fail     error
 	appends  int
+	onCommit func() // called once, before the next commit is looked at
+	broken   string // name of a journal that takes nothing any more
 }
 
 type memRecord struct {
@@ -71,6 +73,13 @@ func (m *memStore) Read(_ context.Context, principal string, keys ...string) ([]
 
 func (m *memStore) Commit(_ context.Context, principal string, c sessions.Commit) error {
 	m.mu.Lock()
+	hook := m.onCommit
+	m.onCommit = nil
+	m.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
 		return m.fail
@@ -108,6 +117,41 @@ func (m *memStore) Commit(_ context.Context, principal string, c sessions.Commit
 		}
 	}
 	return nil
+}
+
+// breakJournal makes appends to the journal fail for good.
+func (m *memStore) breakJournal(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.broken = name
+}
+
+// before makes the next commit call f first.
+func (m *memStore) before(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.onCommit = f
+}
+
+// members are those of an index of the principal "local".
+func (m *memStore) members(index string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []string
+	for k := range m.indexes[[2]string{"local", index}] {
+		out = append(out, k)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// has reports whether the principal "local" has a record or a journal of that name.
+func (m *memStore) has(name string) (record, events bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := [2]string{"local", name}
+	_, record = m.records[k]
+	return record, m.journals[k] != nil
 }
 
 func (m *memStore) Scan(_ context.Context, principal, index string, q sessions.Query) ([]sessions.IndexRow, error) {
@@ -167,7 +211,7 @@ func (m *memStore) Append(_ context.Context, runs []sessions.Run) []error {
 		switch {
 		case m.fail != nil:
 			out[i] = m.fail
-		case j == nil:
+		case j == nil || r.Journal == m.broken:
 			out[i] = sessions.ErrNoJournal
 		case j.info.Fence > r.Fence:
 			out[i] = sessions.ErrFenced

@@ -141,8 +141,11 @@ func (v *View) noteOpened(c Client, method string) {
 func (m *Manager) viewOn(s *session) (*View, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.view != nil {
+	switch {
+	case s.view != nil:
 		return nil, errInUse(s.view)
+	case s.gone:
+		return nil, errMoved
 	}
 	v := m.newView(s)
 	if err := m.add(v); err != nil {
@@ -181,7 +184,7 @@ func (m *Manager) openExisting(ctx context.Context, c Client, f *wire.Frame, p o
 				continue
 			}
 		}
-		if after := p.Meta.Gate.After; after != nil && possibleID(after.Session) {
+		if after := p.Meta.Gate.After; after != nil && v != nil && v.left(after.Session) {
 			// A cursor into a session that the view has left: its journal must be at hand.
 			if _, err := m.hold(ctx, sessKey(c, after.Session)); err != nil {
 				return nil, err
@@ -196,15 +199,21 @@ func (m *Manager) openExisting(ctx context.Context, c Client, f *wire.Frame, p o
 				return nil, err
 			}
 			m.reopenClosed(s)
-			if _, err := m.viewOn(s); err != nil && sessionsReason(err) != "session_in_use" {
+			if _, err := m.viewOn(s); err != nil && err != errMoved && sessionsReason(err) != "session_in_use" {
 				return nil, err
 			}
 			continue // two that came at once meet in the winner's view
 		case drifted && !p.Meta.Gate.View:
-			if err := m.rebindHome(ctx, v); err != nil {
+			p.moved = true
+			if m.homeless(v) {
+				break
+			}
+			switch err := m.rebindHome(ctx, v); {
+			case err == errMoved:
+				continue
+			case err != nil:
 				return nil, err
 			}
-			p.moved = true
 		}
 		a, err := v.join(c, f, p, load)
 		if err == errMoved {
@@ -221,6 +230,30 @@ func sessionsReason(err error) string {
 		return e.Reason
 	}
 	return ""
+}
+
+// homeless reports whether the view's home session was deleted; then where it is becomes its home.
+func (m *Manager) homeless(v *View) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !m.known.hidden(v.principal, v.agentName, v.home) {
+		return false
+	}
+	v.home = v.bound.Load().id
+	v.save()
+	return true
+}
+
+// left reports whether the view has left the session.
+func (v *View) left(session string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, t := range v.trail {
+		if t.Session == session {
+			return true
+		}
+	}
+	return false
 }
 
 // resolve finds the live view for an id: by binding before by handle (rule V4). drifted says that it has the id as a

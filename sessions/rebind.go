@@ -27,6 +27,8 @@ type move struct {
 	finished func(error)
 	// discard deletes the session that is left.
 	discard bool
+	// lost says that whoever moves the view deletes the session that is left.
+	lost bool
 }
 
 // begin takes the view for a rebind. Under mu.
@@ -49,11 +51,22 @@ func (m *Manager) carryOut(ctx context.Context, v *View, mv *move) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.CallTimeout)
 	defer cancel()
 	s, err := mv.open(ctx)
-	v.mu.Lock()
-	if err == nil && v.closed {
-		err = errNotFound(v.handle)
+	if err == nil {
+		m.carrySettings(ctx, v, s)
 	}
-	if err == nil && s.view != nil && s.view != v {
+	v.mu.Lock()
+	for err == nil && s.gone { // evicted in this moment
+		v.mu.Unlock()
+		s, err = mv.open(ctx)
+		v.mu.Lock()
+	}
+	made := s
+	switch {
+	case err != nil:
+		made = nil
+	case v.closed:
+		err = errNotFound(v.handle)
+	case s.view != nil && s.view != v:
 		err = errInUse(s.view)
 	}
 	var old *session
@@ -66,6 +79,9 @@ func (m *Manager) carryOut(ctx context.Context, v *View, mv *move) {
 	discard := old != nil && (mv.discard || !old.prompted)
 	v.finish(mv, err)
 	v.mu.Unlock()
+	if err != nil && made != nil && !made.prompted {
+		m.retire(ctx, made, true) // it was made for this move
+	}
 	if discard {
 		if mv.discard {
 			if err := m.deleteID(ctx, old.key()); err != nil {
@@ -80,7 +96,6 @@ func (m *Manager) carryOut(ctx context.Context, v *View, mv *move) {
 // moveTo binds the view to s. Under mu.
 func (v *View) moveTo(s *session, mv *move) {
 	old := v.session
-	mode, config := old.snap.mode, old.configValues()
 	for _, id := range append([]int64(nil), v.reqOrder...) {
 		v.answerCancelled(v.requests[id], "")
 	}
@@ -93,7 +108,7 @@ func (v *View) moveTo(s *session, mv *move) {
 	}
 	v.unbind(old.bound.Load().id)
 	v.session = s
-	if mv.discard && v.home == old.bound.Load().id {
+	if (mv.discard || mv.lost || !old.prompted) && v.home == old.bound.Load().id {
 		v.home = s.bound.Load().id // there is no other home to go back to
 	}
 	v.save()
@@ -106,11 +121,21 @@ func (v *View) moveTo(s *session, mv *move) {
 	}
 	v.noteHistory()
 	v.report(mv.report(v, entries))
-	if s.proc != nil {
-		p := s.proc
-		v.m.spawn(func(ctx context.Context) { v.m.reapply(ctx, s, p, mode, config) })
-	}
 	v.m.log.Info("view was rebound", "view", v.handle, "session", s.bound.Load().id)
+}
+
+// carrySettings gives the session that a view moves to the view's mode and config options, before any prompt can run there.
+func (m *Manager) carrySettings(ctx context.Context, v *View, s *session) {
+	v.mu.Lock()
+	want, now, proc := v.settings(), s.settings(), s.proc
+	skip := s.view != nil || s.gone || v.closed
+	if !skip && proc == nil && want.mode != "" && s.offersMode(want.mode) {
+		s.settingChanged("session/set_mode", mustJSON(map[string]string{"modeId": want.mode}), nil) // applied when it wakes
+	}
+	v.mu.Unlock()
+	if !skip && proc != nil {
+		m.reapply(ctx, s, proc, now, want)
+	}
 }
 
 // follow lets an attachment go on in the view's session: its bounded replay, then what comes (rule V8). It returns how many
@@ -188,6 +213,11 @@ func (s *session) title() string {
 func (m *Manager) rebindHome(ctx context.Context, v *View) error {
 	done := make(chan error, 1)
 	v.mu.Lock()
+	if v.turn != nil && v.turn.slash { // it is moving: what the id means is decided when it has arrived
+		t := v.turn
+		v.mu.Unlock()
+		return v.awaitMove(ctx, t)
+	}
 	home := viewKey{v.principal, v.agentName, v.home}
 	params := paramsFor(v.openParams, v.home)
 	cwd := v.cwd
@@ -207,6 +237,25 @@ func (m *Manager) rebindHome(ctx context.Context, v *View) error {
 		return callEnded(ctx)
 	case err := <-done:
 		return err
+	}
+}
+
+// awaitMove waits for the end of a move and returns errMoved then.
+func (v *View) awaitMove(ctx context.Context, t *turn) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		v.mu.Lock()
+		over := v.turn != t
+		v.mu.Unlock()
+		if over {
+			return errMoved
+		}
+		select {
+		case <-ctx.Done():
+			return callEnded(ctx)
+		case <-tick.C:
+		}
 	}
 }
 

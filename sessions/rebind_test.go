@@ -50,7 +50,7 @@ func TestV6_NewAndBackAgain(t *testing.T) {
 		c.take()
 		c.prompt(a, "/new  Lexer work ")
 		frames := c.take()
-		if got := brief(t, frames); got != "session_info_update report:A new session, “Lexer work”; nothing was said in it yet. The one before is kept. stop:end_turn" {
+		if got := brief(t, frames); got != "current_mode_update session_info_update report:A new session, “Lexer work”; nothing was said in it yet. The one before is kept. stop:end_turn" {
 			t.Errorf("/new showed %s", got)
 		}
 		second := c.binding(a)

@@ -3,6 +3,8 @@ package sessions
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/acpgate/acpgate/agentpool/wire"
@@ -53,6 +55,10 @@ type keyRecord struct {
 	Error  json.RawMessage `json:"error,omitempty"`
 }
 
+// maxOpenedMember bounds what is stored of a member of the agent's answer, and of a title or a mode, in bytes. What is longer is missing
+// after a restart until the agent opens the session again.
+const maxOpenedMember = 64 << 10
+
 // maxValueLine bounds a snapshot line that is stored. Longer ones, lists of commands, come again from the agent.
 const maxValueLine = 16 << 10
 
@@ -67,9 +73,14 @@ func (s *session) save() {
 		return
 	}
 	r := sessionRecord{
-		Cwd: s.cwd, Open: s.openParams, Opened: s.opened, Prompted: s.prompted, NoHistory: s.noHistory,
+		Cwd: s.cwd, Open: s.openParams, Opened: map[string]json.RawMessage{}, Prompted: s.prompted, NoHistory: s.noHistory,
 		Title: s.snap.title, Mode: s.snap.mode, Prefix: s.prefix, Fence: s.fence,
 		Lineage: s.lineage, Seed: s.seed, Compacted: s.compacted,
+	}
+	for name, x := range s.opened {
+		if len(x) <= maxOpenedMember {
+			r.Opened[name] = x
+		}
 	}
 	for kind, line := range s.snap.lines {
 		if len(line) <= maxValueLine {
@@ -106,8 +117,11 @@ func (v *View) unbind(id string) {
 	v.m.keeper.put(v.principal, []Write{{Key: recordKey("bound", v.agentName, id), Delete: true}})
 }
 
-// unsave removes the view's record. Under mu.
+// unsave removes the view's record and its keys. Under mu.
 func (v *View) unsave() {
+	for len(v.keyOrder) > 0 {
+		v.forgetKey(v.keyOrder[0])
+	}
 	v.m.keeper.put(v.principal, []Write{
 		{Key: recordKey("view", v.agentName, v.handle), Delete: true},
 		{Key: recordKey("bound", v.agentName, v.bound.Load().id), Delete: true},
@@ -115,17 +129,12 @@ func (v *View) unsave() {
 }
 
 // unsaveSession removes what the store has of a session that was deleted.
-func (m *Manager) unsaveSession(ctx context.Context, k viewKey) {
-	if m.keeper == nil {
-		return
-	}
+func (m *Manager) unsaveSession(k viewKey) {
 	m.keeper.put(k.principal, []Write{
 		{Key: recordKey("session", k.agent, k.handle), Delete: true},
 		{Key: recordKey("bound", k.agent, k.handle), Delete: true},
 	})
-	if err := m.keeper.store.DeleteJournal(ctx, k.principal, k.agent+"/"+k.handle); err != nil {
-		m.log.Warn("journal of a deleted session could not be removed", "session", k.handle, "err", err)
-	}
+	m.keeper.drop(k.principal, k.agent+"/"+k.handle)
 }
 
 // saveKey stores the state of a keyed prompt. Under mu.
@@ -162,6 +171,13 @@ func core(obj json.RawMessage, names ...string) json.RawMessage {
 // maxCoreText bounds what core keeps of a string, in bytes.
 const maxCoreText = 4 << 10
 
+// forgetKey takes a key out of what is remembered, and out of the store. Under mu.
+func (v *View) forgetKey(key string) {
+	delete(v.keys, key)
+	v.keyOrder = slices.DeleteFunc(v.keyOrder, func(k string) bool { return k == key })
+	v.m.keeper.put(v.principal, nil, IndexWrite{Index: v.keysIndex(), Member: key, Remove: true})
+}
+
 func (v *View) keysIndex() string { return recordKey("keys", v.agentName, v.handle) }
 
 // restoreSession brings back a session that the store has, asleep, with its journal. Nil: the store has none.
@@ -170,7 +186,7 @@ func (m *Manager) restoreSession(ctx context.Context, k viewKey) (*session, erro
 		return nil, nil
 	}
 	store := m.keeper.store
-	recs, err := store.Read(ctx, k.principal, recordKey("session", k.agent, k.handle))
+	recs, err := m.keeper.read(ctx, k.principal, recordKey("session", k.agent, k.handle))
 	if err != nil {
 		return nil, err
 	}
@@ -181,6 +197,12 @@ func (m *Manager) restoreSession(ctx context.Context, k viewKey) (*session, erro
 	s := m.newSession(k.principal, k.agent, r.Cwd)
 	s.name(k.handle)
 	s.fence = r.Fence + 1
+	// The record may be of before the last opening: its owner ended in between.
+	if before, err := store.JournalInfo(ctx, k.principal, s.journalName()); err == nil {
+		s.fence = max(s.fence, before.Fence+1)
+	} else if !errors.Is(err, ErrNoJournal) {
+		return nil, err
+	}
 	info, err := store.OpenJournal(ctx, k.principal, s.journalName(), s.fence, s.journal.Epoch())
 	if err != nil {
 		return nil, err
@@ -208,6 +230,7 @@ func (m *Manager) restoreSession(ctx context.Context, k viewKey) (*session, erro
 	}
 	m.keeper.follow(s)
 	s.save()
+	s.park()
 	return s, nil
 }
 
@@ -231,11 +254,21 @@ func readAll(ctx context.Context, store Store, principal, name string, info Jour
 // restoreView brings back the view that the store has for an id, by rule V4: bound to it, or with it as a handle. Nil:
 // there is none.
 func (m *Manager) restoreView(ctx context.Context, c Client, id string) (*View, error) {
-	if m.keeper == nil {
-		return nil, nil
+	for m.keeper != nil {
+		v, err := m.restoreOnce(ctx, c, id)
+		if err != errMoved {
+			return v, err
+		}
+		if ctx.Err() != nil { // its session left the memory in this moment: look again
+			return nil, callEnded(ctx)
+		}
 	}
-	store, agent := m.keeper.store, c.Agent()
-	recs, err := store.Read(ctx, c.Principal(), recordKey("bound", agent, id), recordKey("view", agent, id), recordKey("alias", agent, id))
+	return nil, nil
+}
+
+func (m *Manager) restoreOnce(ctx context.Context, c Client, id string) (*View, error) {
+	agent := c.Agent()
+	recs, err := m.keeper.read(ctx, c.Principal(), recordKey("bound", agent, id), recordKey("view", agent, id), recordKey("alias", agent, id))
 	if err != nil {
 		return nil, err
 	}
@@ -249,13 +282,13 @@ func (m *Manager) restoreView(ctx context.Context, c Client, id string) (*View, 
 	default:
 		return nil, nil
 	}
-	recs, err = store.Read(ctx, c.Principal(), recordKey("view", agent, handle))
+	recs, err = m.keeper.read(ctx, c.Principal(), recordKey("view", agent, handle))
 	if err != nil {
 		return nil, err
 	}
 	var r viewRecord
-	if recs[0].Version == 0 || json.Unmarshal(recs[0].Value, &r) != nil {
-		return nil, nil
+	if recs[0].Version == 0 || json.Unmarshal(recs[0].Value, &r) != nil || (r.Binding != id && r.Handle != id) {
+		return nil, nil // the view that the id pointed to has ended, or has left the session
 	}
 	s, err := m.hold(ctx, viewKey{c.Principal(), agent, r.Binding})
 	if err != nil || s == nil {
@@ -267,16 +300,22 @@ func (m *Manager) restoreView(ctx context.Context, c Client, id string) (*View, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.view != nil {
+	switch {
+	case s.view != nil && (s.view.handle == id || r.Binding == id):
 		return s.view, nil
+	case s.view != nil: // another view has taken its session over
+		return nil, nil
+	case s.gone:
+		return nil, errMoved
 	}
 	v := m.newView(s)
 	v.handle, v.home, v.created, v.fence = r.Handle, r.Home, time.UnixMilli(r.Created), r.Fence+1
-	v.keys, v.trail = keys, r.Trail
-	for key := range keys {
-		v.keyOrder = append(v.keyOrder, key)
-	}
+	v.trail = r.Trail
+	v.recallKeys(keys)
 	if err := m.add(v); err != nil {
+		if live := m.lookup(c, v.handle); live != nil && v.handle == id {
+			return live, nil // it came back in this moment
+		}
 		return nil, err
 	}
 	s.take(v)
@@ -286,7 +325,7 @@ func (m *Manager) restoreView(ctx context.Context, c Client, id string) (*View, 
 	return v, nil
 }
 
-// endLostTurn ends the turn that was running when the gateway ended without a word. Under mu.
+// endLostTurn ends the turn that was running when the gateway ended without a word, and recalls how the last one ended. Under mu.
 func (v *View) endLostTurn() {
 	open := ""
 	v.each(func(e journal.Event) bool {
@@ -298,8 +337,14 @@ func (v *View) endLostTurn() {
 			}
 		case journal.TurnEnd:
 			var t journal.TurnEndData
-			if json.Unmarshal(e.Data, &t) == nil && t.Turn == open {
+			if json.Unmarshal(e.Data, &t) != nil {
+				return true
+			}
+			if t.Turn == open {
 				open = ""
+			}
+			if !t.Command {
+				v.last = &turn{id: t.Turn, key: t.Key, result: t.Result, errObj: t.Error, ended: time.UnixMilli(e.Time)}
 			}
 		}
 		return true
@@ -313,13 +358,13 @@ func (v *View) endLostTurn() {
 	v.notice(lost.Message + ".")
 }
 
-// storedKeys reads the prompt keys of a view. A turn without an outcome died with the gateway that ran it.
-func (m *Manager) storedKeys(ctx context.Context, principal, index string) (map[string]*turn, error) {
+// storedKeys reads the prompt keys of a view, the latest first. A turn without an outcome died with the gateway that ran it.
+func (m *Manager) storedKeys(ctx context.Context, principal, index string) ([]*turn, error) {
 	rows, err := m.keeper.store.Scan(ctx, principal, index, Query{Limit: min(m.cfg.KeysPerView, MaxScanRows)})
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]*turn{}
+	var out []*turn
 	for _, row := range rows {
 		var r keyRecord
 		if json.Unmarshal(row.Value, &r) != nil {
@@ -330,9 +375,24 @@ func (m *Manager) storedKeys(ctx context.Context, principal, index string) (map[
 		if !t.done() {
 			t.errObj = errOwnerLost().Object()
 		}
-		out[row.Member] = t
+		out = append(out, t)
 	}
 	return out, nil
+}
+
+// recallKeys takes over the keys that the store has, latest first, and forgets those whose time is over. Under mu.
+func (v *View) recallKeys(turns []*turn) {
+	for _, t := range slices.Backward(turns) {
+		if time.Since(t.ended) > v.m.cfg.KeyTTL {
+			v.forgetKey(t.key)
+			continue
+		}
+		if v.keys == nil {
+			v.keys = map[string]*turn{}
+		}
+		v.keys[t.key] = t
+		v.keyOrder = append(v.keyOrder, t.key)
+	}
 }
 
 func errOwnerLost() *Error {

@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/acpgate/acpgate/agentpool/wire"
 )
@@ -23,7 +22,7 @@ func (m *Manager) reopen(ctx context.Context, v *View) {
 	}
 	t := v.turn
 	switch {
-	case t == nil || t.running:
+	case t == nil || t.running || t.slash: // nothing that the agent should get
 		v.stateChanged()
 	case err != nil:
 		m.log.Warn("view could not be woken", "view", v.handle, "agent", v.agentName, "err", err)
@@ -61,7 +60,11 @@ func (m *Manager) openAgain(ctx context.Context, s *session) error {
 	if prompted {
 		res = m.reload(ctx, s, proc)
 	} else {
-		res = m.renew(ctx, s, proc)
+		var made string
+		if res, made = m.renew(ctx, s, proc); res.err != nil && made != "" {
+			m.closeAtAgent(ctx, proc, made, true)
+			return res.err
+		}
 	}
 	id := s.bound.Load().id
 	if res.err != nil {
@@ -70,18 +73,19 @@ func (m *Manager) openAgain(ctx context.Context, s *session) error {
 	}
 	s.mu.Lock()
 	s.muted = false
-	if s.proc != nil || m.session(s.key()) != s {
+	if s.proc != nil || s.gone {
 		s.mu.Unlock()
 		m.closeAtAgent(ctx, proc, id, false)
 		return errNotFound(id)
 	}
 	s.proc, s.openIn = proc, proc.Process()
-	mode, config := s.snap.mode, s.configValues()
+	want := settings{s.snap.mode, s.configValues()}
 	if res.raw != nil {
-		s.setOpened(res.raw)
+		s.setReopened(res.raw)
 	}
+	now := s.openedSettings()
 	s.mu.Unlock()
-	m.reapply(ctx, s, proc, mode, config)
+	m.reapply(ctx, s, proc, now, want)
 	return nil
 }
 
@@ -134,82 +138,33 @@ func (m *Manager) reload(ctx context.Context, s *session, proc Agent) callResult
 }
 
 // renew makes a new session for one that never had a prompt: agents keep nothing of such a session, so there is nothing to
-// load, and nothing is lost. The handle of its view stays.
-func (m *Manager) renew(ctx context.Context, s *session, proc Agent) callResult {
+// load, and nothing is lost. The handle of its view stays. When it fails, made is a session that the agent has made all the same.
+func (m *Manager) renew(ctx context.Context, s *session, proc Agent) (res callResult, made string) {
 	f := mustFrame(wire.AppendRequest(nil, []byte("0"), "session/new", paramsFor(s.openParams, "")))
-	return call(ctx, proc, f, nil, func(r Reply) error {
+	res = call(ctx, proc, f, nil, func(r Reply) error {
 		id, err := newSessionID(r.Frame)
 		if err != nil {
 			return err
 		}
 		s.mu.Lock()
-		old := s.bound.Load().id
+		defer s.mu.Unlock()
+		old := s.key()
 		if err := m.rename(s, id); err != nil {
-			s.mu.Unlock()
+			if sessionsReason(err) != "session_in_use" { // that one is somebody else's
+				made = id
+			}
 			return err
 		}
-		if v := s.view; v != nil && v.home == old {
-			v.home = id
+		made = id
+		m.known.rename(old, s.key())
+		s.save() // the keeper moves the journal when it sees the new name
+		if v := s.view; v != nil {
+			if v.home == old.handle {
+				v.home = id
+			}
+			v.save()
 		}
-		s.mu.Unlock()
-		m.keep(s)
-		s.mu.Lock()
-		if s.view != nil {
-			s.view.save()
-		}
-		s.mu.Unlock()
 		return proc.Bind(id, s)
 	})
-}
-
-// configValues returns the current values of the session's config options by id. Under mu.
-func (s *session) configValues() map[string]json.RawMessage {
-	line := s.snap.lines["config_option_update"]
-	if line == nil {
-		return configValues(s.opened["configOptions"]) // as they were when it was opened
-	}
-	f := mustFrame(line)
-	return configValues(wire.Lookup(f.Update.Of(line), "configOptions").Of(f.Update.Of(line)))
-}
-
-func configValues(options []byte) map[string]json.RawMessage {
-	var list []struct {
-		ID    string          `json:"id"`
-		Value json.RawMessage `json:"currentValue"`
-	}
-	if json.Unmarshal(options, &list) != nil {
-		return nil
-	}
-	out := map[string]json.RawMessage{}
-	for _, o := range list {
-		out[o.ID] = o.Value
-	}
-	return out
-}
-
-// reapply sets the mode and the config options that the view had where the reopened session came back with others. A
-// session that no longer offers a value keeps its own.
-func (m *Manager) reapply(ctx context.Context, s *session, proc Agent, mode string, config map[string]json.RawMessage) {
-	id := s.bound.Load().id
-	s.mu.Lock()
-	now := configValues(s.opened["configOptions"])
-	var modes struct {
-		Current string `json:"currentModeId"`
-	}
-	hasModes := json.Unmarshal(s.opened["modes"], &modes) == nil && modes.Current != ""
-	s.mu.Unlock()
-	set := func(method string, members map[string]any) {
-		members["sessionId"] = id
-		if res := callMethod(ctx, proc, method, mustJSON(members)); res.err != nil {
-			m.log.Info("setting could not be applied again", "session", id, "method", method, "err", res.err)
-		}
-	}
-	if hasModes && mode != "" && mode != modes.Current {
-		set("session/set_mode", map[string]any{"modeId": mode})
-	}
-	for k, x := range now {
-		if want := config[k]; want != nil && string(want) != string(x) {
-			set("session/set_config_option", map[string]any{"configId": k, "value": want})
-		}
-	}
+	return res, made
 }

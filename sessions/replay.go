@@ -46,7 +46,18 @@ const maxReplayKeys = 256
 
 // countReplay is under mu.
 func (v *View) countReplay(k replayKey) int {
-	if v.replays == nil || len(v.replays) >= maxReplayKeys {
+	if len(v.replays) >= maxReplayKeys { // those of connections that are gone
+		here := map[string]bool{k.conn: true}
+		for a := range v.atts {
+			here[a.c.ID()] = true
+		}
+		for x := range v.replays {
+			if !here[x.conn] {
+				delete(v.replays, x)
+			}
+		}
+	}
+	if v.replays == nil {
 		v.replays = map[replayKey]int{}
 	}
 	v.replays[k]++
@@ -148,6 +159,9 @@ func (r *replayer) entry(frames [][]byte, e *journal.Entry) [][]byte {
 		blocks = append(blocks, textBlock(text))
 	}
 	for _, b := range e.Blocks {
+		if r.window {
+			b = capBlock(b)
+		}
 		blocks = append(blocks, b)
 	}
 	for i, b := range blocks {
@@ -221,6 +235,20 @@ func capTexts(u map[string]any) map[string]any {
 	}
 	capValue(v)
 	return v
+}
+
+// capBlock applies headTail to every string in a content block.
+func capBlock(b json.RawMessage) json.RawMessage {
+	if len(b) <= replayText {
+		return b
+	}
+	var u map[string]any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if d.Decode(&u) != nil {
+		return b
+	}
+	return mustJSON(capTexts(u))
 }
 
 func capValue(v any) any {

@@ -2,11 +2,8 @@ package sessions
 
 import (
 	"context"
-	"encoding/json"
-	"time"
 
 	"github.com/acpgate/acpgate/agentpool/wire"
-	"github.com/acpgate/acpgate/sessions/journal"
 )
 
 // callKey names an open call of a client in a view.
@@ -81,6 +78,7 @@ func (v *View) write(w waiter, f *wire.Frame) error {
 	}
 	key := callKey{w.att, wire.CanonicalID(w.id)}
 	g, edits := v.rebind(f)
+	of := v.session // the view may be elsewhere when the answer comes
 	id, err := v.proc.Request(g, edits, func(r Reply) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -96,7 +94,7 @@ func (v *View) write(w waiter, f *wire.Frame) error {
 		}
 		w.att.anchorAt(v.journal.Head().Seq, w, rep)
 		if rep.errObj == nil {
-			v.settingChanged(f, rep.result)
+			of.settingChanged(f.Method, f.Params.Of(f.Raw), rep.result)
 		}
 	})
 	if err != nil {
@@ -107,34 +105,6 @@ func (v *View) write(w waiter, f *wire.Frame) error {
 	}
 	v.calls[key] = id
 	return nil
-}
-
-// settingChanged tells the other attachments of a mode or config option that one of them set; agents answer only the one
-// that asked. Under mu.
-func (v *View) settingChanged(f *wire.Frame, result []byte) {
-	params := f.Params.Of(f.Raw)
-	var update []byte
-	switch f.Method {
-	case "session/set_mode":
-		id, err := wire.Unquote(wire.Lookup(params, "modeId").Of(params))
-		if err != nil || id == v.snap.mode {
-			return
-		}
-		update = mustJSON(map[string]string{"sessionUpdate": "current_mode_update", "currentModeId": id})
-	case "session/set_config_option":
-		options := wire.Lookup(result, "configOptions").Of(result)
-		if options == nil {
-			return
-		}
-		update = mustJSON(map[string]any{"sessionUpdate": "config_option_update", "configOptions": json.RawMessage(options)})
-	default:
-		return
-	}
-	b := append([]byte(`{"sessionId":`), v.bound.Load().tok...)
-	b = append(append(append(b, `,"update":`...), update...), '}')
-	line := mustFrame(wire.AppendNotification(nil, "session/update", b))
-	v.snap.take(v.session, line)
-	v.journal.Append(journal.Update, time.Now(), line.Raw)
 }
 
 // Notify takes a session-scoped notification of the client.

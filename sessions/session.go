@@ -26,6 +26,7 @@ type session struct {
 	bound atomic.Pointer[binding]
 
 	view       *View                      // bound to it, nil while parked
+	gone       bool                       // it is no longer among those we hold: no view may be bound to it
 	openParams json.RawMessage            // params of the session/new, load or resume that opened it, without our _meta
 	opened     map[string]json.RawMessage // result of that call: modes, configOptions, models
 	proc       Agent                      // nil while asleep, or after the process ended
@@ -37,6 +38,7 @@ type session struct {
 	lost       atomic.Bool                // another owner has it: no prompt runs here any more
 	sinceTrim  int                        // events stored since the stored journal was last trimmed; the keeper's
 	storedAs   string                     // name under which its journal is open in the store, or ""; the keeper's
+	discarded  atomic.Bool                // it was deleted: nothing of it is stored any more
 	noHistory  bool                       // the agent could only resume it: what was said before is not known
 	muted      bool                       // messages that the agent replays while it is woken are not events
 	prompted   bool                       // a prompt was ever sent, so that the agent has something to load
@@ -88,11 +90,17 @@ func (s *session) rest() bool {
 // park lets go of a session that its view has left. It stays open for a while, for the way back. Under mu.
 func (s *session) park() {
 	s.view = nil
+	if s.gone {
+		return
+	}
+	if s.parked != nil {
+		s.parked.Stop()
+	}
 	s.parked = time.AfterFunc(s.m.cfg.SleepAfter, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		switch {
-		case s.view != nil:
+		case s.view != nil || s.gone:
 		case s.rest():
 			s.parked.Reset(s.m.cfg.SleepAfter)
 		case s.proc == nil && s.m.keeper != nil:

@@ -272,7 +272,7 @@ func (m *Manager) makeSide(ctx context.Context, s *slot) (*session, []byte, erro
 	src.mu.Lock()
 	events := src.completedUpTo(s.cut)
 	params := paramsFor(src.openParams, "")
-	mode, config := src.snap.mode, src.configValues()
+	want := src.settings()
 	compacted := src.compacted
 	title := src.title()
 	var sibling Agent
@@ -292,6 +292,7 @@ func (m *Manager) makeSide(ctx context.Context, s *slot) (*session, []byte, erro
 	child.muted = true
 	raw, err := m.fillSide(ctx, child, s, sibling, params, events)
 	if err != nil {
+		child.journal.Close()
 		return nil, nil, err
 	}
 	child.mu.Lock()
@@ -301,9 +302,9 @@ func (m *Manager) makeSide(ctx context.Context, s *slot) (*session, []byte, erro
 	child.addPrefix(block)
 	child.appendContext(contextData{ID: "framing", Role: "framing", State: "pending"})
 	child.save()
-	proc := child.proc
+	proc, now := child.proc, child.openedSettings()
 	child.mu.Unlock()
-	m.reapply(ctx, child, proc, mode, config)
+	m.reapply(ctx, child, proc, now, want)
 	return child, raw, nil
 }
 

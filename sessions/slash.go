@@ -92,6 +92,7 @@ func (v *View) slash(t *turn, a *Attachment, cmd *command, rest string, blocks [
 	case "merge":
 		return v.cmdMerge(t)
 	}
+	v.saveKey(t)
 	v.journal.Append(journal.Prompt, time.Now(), mustJSON(journal.PromptData{
 		Turn: t.id, Key: t.key, By: t.by, View: v.handle, Content: blocks[0],
 	}))
@@ -242,6 +243,10 @@ func (v *View) goTo(ctx context.Context, c Client, r Row) (*session, error) {
 	v.mu.Lock()
 	params := paramsFor(v.openParams, r.SessionID)
 	v.mu.Unlock()
+	// A view that sleeps in the store has its session like any other.
+	if _, err := v.m.restoreView(ctx, c, r.SessionID); err != nil {
+		return nil, err
+	}
 	s, err := v.m.acquire(ctx, sessKey(c, r.SessionID), mustFrame(wire.AppendRequest(nil, []byte("0"), "session/load", params)), r.Cwd)
 	if err != nil {
 		return nil, err
@@ -277,6 +282,9 @@ func (v *View) cmdDrop(t *turn, c Client, ref string) error {
 				v.endTurn(t, nil, AsError(err).Object())
 			}
 			return
+		}
+		if err == nil {
+			_, err = v.m.restoreView(ctx, c, r.SessionID) // one that sleeps in the store has its session like any other
 		}
 		if err == nil {
 			if s := v.m.session(sessKey(c, r.SessionID)); s != nil {

@@ -119,7 +119,7 @@ func (s *snapshot) take(of *session, f *wire.Frame) {
 			var u struct {
 				ID string `json:"currentModeId"`
 			}
-			if json.Unmarshal(f.Update.Of(f.Raw), &u) == nil {
+			if json.Unmarshal(f.Update.Of(f.Raw), &u) == nil && len(u.ID) <= maxOpenedMember {
 				s.mode = u.ID
 			}
 		case "session_info_update":
@@ -129,7 +129,7 @@ func (s *snapshot) take(of *session, f *wire.Frame) {
 			if json.Unmarshal(f.Update.Of(f.Raw), &u) != nil || u.Title == nil {
 				return // a later update without a title does not take it away
 			}
-			s.title = *u.Title
+			s.title = clip(*u.Title, maxOpenedMember)
 			of.m.known.title(of, s.title)
 		}
 		s.lines[k] = append(s.lines[k][:0:0], f.Raw...)

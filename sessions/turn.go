@@ -83,7 +83,7 @@ func (v *View) prompt(a *Attachment, f *wire.Frame) error {
 	if key != "" {
 		hash = sha256.Sum256(wire.Lookup(f.Params.Of(f.Raw), "prompt").Of(f.Params.Of(f.Raw)))
 		if t := v.keys[key]; t != nil && time.Since(t.ended) > v.m.cfg.KeyTTL && t.done() {
-			delete(v.keys, key)
+			v.forgetKey(key)
 		}
 		if t := v.keys[key]; t != nil {
 			if t.hash != hash {
@@ -133,7 +133,9 @@ func (v *View) prompt(a *Attachment, f *wire.Frame) error {
 	v.touch()
 	if cmd != nil {
 		if err := v.slash(t, a, cmd, rest, p.Prompt); err != nil {
-			delete(v.keys, key)
+			if key != "" {
+				v.forgetKey(key)
+			}
 			return err
 		}
 		return nil
@@ -152,8 +154,7 @@ func (v *View) remember(key string, t *turn) {
 		v.keys = map[string]*turn{}
 	}
 	for len(v.keyOrder) >= v.m.cfg.KeysPerView {
-		delete(v.keys, v.keyOrder[0])
-		v.keyOrder = v.keyOrder[1:]
+		v.forgetKey(v.keyOrder[0])
 	}
 	v.keys[key] = t
 	v.keyOrder = append(v.keyOrder, key)
@@ -161,6 +162,10 @@ func (v *View) remember(key string, t *turn) {
 
 // startTurn journals the prompt and writes it to the agent, waking it first if it sleeps. Under mu.
 func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
+	if v.lost.Load() { // while it waited in the queue
+		v.endTurn(t, nil, errStore(ErrFenced).Object())
+		return
+	}
 	now := time.Now()
 	v.turn, t.started = t, now
 	t.sess, t.first = v.session, v.journal.Head().Seq+1
@@ -189,9 +194,14 @@ func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 			v.goOn(t)
 		}
 	}
-	if !v.journal.AfterStored(last, stored) {
-		v.goOn(t)
+	if v.journal.AfterStored(last, stored) {
+		return
 	}
+	if v.lost.Load() { // found out in this moment
+		v.endTurn(t, nil, errStore(ErrFenced).Object())
+		return
+	}
+	v.goOn(t)
 }
 
 // goOn hands the running turn's prompt to the agent, waking it first if it sleeps. Under mu.
@@ -265,6 +275,9 @@ func (t *turn) finalResult(f *wire.Frame) []byte {
 
 // endTurn records the outcome, answers whoever waits for it, and starts the next prompt. Under mu.
 func (v *View) endTurn(t *turn, result, errObj []byte) {
+	if t.done() {
+		return // the view was closed meanwhile
+	}
 	t.result, t.errObj, t.ended = result, errObj, time.Now()
 	t.frame = nil
 	if t.force != nil {

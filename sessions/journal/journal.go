@@ -215,8 +215,13 @@ func (j *Journal) put(t Type, ms int64, data []byte) {
 	j.events++
 	j.bytes += int64(len(data))
 	j.total.Add(int64(len(data)))
-	if j.budget != nil {
-		j.budget.used.Add(int64(len(data)))
+	j.account(int64(len(data)))
+}
+
+// account takes n bytes from the budget. Under mu.
+func (j *Journal) account(n int64) {
+	if j.budget != nil && !j.closed {
+		j.budget.used.Add(n)
 	}
 }
 
@@ -264,9 +269,7 @@ func (j *Journal) trim(nowMS int64) []*Reader {
 		}
 		j.events -= len(s.ev)
 		j.bytes -= int64(len(s.buf))
-		if j.budget != nil {
-			j.budget.used.Add(-int64(len(s.buf)))
-		}
+		j.account(-int64(len(s.buf)))
 		n++
 	}
 	if n == 0 {
@@ -330,15 +333,11 @@ func (j *Journal) Stats() Stats {
 	return Stats{j.events, j.bytes, len(j.readers)}
 }
 
-// Close gives the journal's bytes back to the budget. Readers keep what they hold; nothing may be appended any more.
+// Close gives the journal's bytes back to the budget. Readers keep what they hold; what a late line still appends is not
+// counted.
 func (j *Journal) Close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.closed {
-		return
-	}
+	j.account(-j.bytes)
 	j.closed = true
-	if j.budget != nil {
-		j.budget.used.Add(-j.bytes)
-	}
 }

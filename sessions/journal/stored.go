@@ -13,9 +13,9 @@ func (t Type) Critical() bool {
 	return t == Prompt || t == TurnEnd || t == Request || t == RequestDone || t == Context
 }
 
-// Unstored returns events that are not stored yet, at most about maxBytes of payload, and whether older ones were trimmed
-// away before they could be stored.
-func (j *Journal) Unstored(maxBytes int) (events []Event, gap bool) {
+// Unstored returns events up to seq upto that are not stored yet, at most about maxBytes of payload, and whether older ones
+// were trimmed away before they could be stored.
+func (j *Journal) Unstored(upto uint64, maxBytes int) (events []Event, gap bool) {
 	j.asked.Store(false)
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -24,10 +24,14 @@ func (j *Journal) Unstored(maxBytes int) (events []Event, gap bool) {
 		seq, gap = j.first, true
 	}
 	n := 0
-	for seq < j.next.Load() && n < maxBytes {
+	upto = min(upto, j.next.Load()-1)
+	for seq <= upto && n < maxBytes {
 		c := j.locate(seq)
 		for i := range c.Len() {
 			e := c.At(i)
+			if e.Seq > upto {
+				return events, gap
+			}
 			events = append(events, e)
 			seq = e.Seq + 1
 			if n += len(e.Data); n >= maxBytes {
@@ -36,6 +40,13 @@ func (j *Journal) Unstored(maxBytes int) (events []Event, gap bool) {
 		}
 	}
 	return events, gap
+}
+
+// AllStored reports whether every event is stored.
+func (j *Journal) AllStored() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stored+1 == j.next.Load()
 }
 
 // Stored says that everything up to seq is stored: readers that waited for critical events go on, and AfterStored
