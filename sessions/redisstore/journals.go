@@ -106,7 +106,9 @@ func (s *Store) inside(ctx context.Context, err error) error {
 // asked again. st.next is 0 when there is no journal; appends that come in between do not disturb.
 func (s *Store) change(ctx context.Context, j journalKeys, decide func(tx *redis.Tx, st state) (func(redis.Pipeliner), error)) error {
 	for {
+		decided := false
 		err := s.client.Watch(ctx, func(tx *redis.Tx) error {
+			decided = true
 			header, err := tx.HGetAll(ctx, j.header).Result()
 			if err != nil {
 				return err
@@ -130,11 +132,16 @@ func (s *Store) change(ctx context.Context, j journalKeys, decide func(tx *redis
 			})
 			return err
 		}, j.header, j.floor())
+		if err == nil && !decided { // go-redis says nil when all redirections of a cluster were in vain
+			err = errNoNode
+		}
 		if !errors.Is(err, redis.TxFailedErr) || ctx.Err() != nil {
 			return s.inside(ctx, err)
 		}
 	}
 }
+
+var errNoNode = errors.New("no node of the cluster takes the command")
 
 // fenced is an error when there is no journal, or fence may not write it.
 func (st state) fenced(fence uint64) error {

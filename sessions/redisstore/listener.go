@@ -259,8 +259,11 @@ func (l *listener) close() error {
 	l.wg.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn != conn {
-		err = errors.Join(err, l.conn.Close())
+	if l.conn != conn { // it was being renewed
+		err = l.conn.Close()
+	}
+	if errors.Is(err, redis.ErrClosed) {
+		err = nil
 	}
 	return err
 }

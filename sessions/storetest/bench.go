@@ -40,7 +40,7 @@ func BenchmarkAppend(b *testing.B, open func(t testing.TB) sessions.Store) {
 						}
 					} else {
 						goes(sessionCount, func(i int) {
-							if err := s.Append(b.Context(), runs[i : i+1])[0]; err != nil {
+							if err := s.Append(b.Context(), runs[i:i+1])[0]; err != nil {
 								b.Error(err)
 							}
 						})
