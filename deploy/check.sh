@@ -78,6 +78,7 @@ need_tools() {
 	have gcc || missing="$missing gcc libc6-dev" # the race detector links with it
 	have node && have npm || missing="$missing nodejs npm"
 	have bwrap || missing="$missing bubblewrap"
+	have redis-server || missing="$missing redis-server" # the tests start their own
 	[ -n "$fast" ] || have_chromium || missing="$missing chromium"
 	if [ -n "$missing" ]; then
 		if [ "$(id -u)" = 0 ] && have apt-get; then
