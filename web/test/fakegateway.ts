@@ -50,6 +50,13 @@ export class Conn {
     if (!this.dead) this.out.enqueue(JSON.parse(JSON.stringify({ jsonrpc: '2.0', ...m })) as AnyMessage);
   }
 
+  /** Breaks as a browser's socket does: an error event first, the close event a moment later. */
+  break(): void {
+    this.dead = true;
+    this.out.error({ type: 'error' });
+    setTimeout(() => this.ended({ code: 1006, reason: '' }), 5);
+  }
+
   end(c: CloseInfo): void {
     if (this.dead) return;
     this.dead = true;
@@ -75,6 +82,7 @@ export class FakeGateway {
   /** Called before each message to a page; true drops the connection instead. */
   dropBefore: (n: number, m: Dict) => boolean = () => false;
   refuse = false;
+  initError: Dict | undefined;
   now = 1_000_000;
   private sent = 0;
   private journal: Event[] = [];
@@ -224,6 +232,7 @@ export class FakeGateway {
     const gate = dict(dict(params['_meta'])['acpgate']);
     switch (m['method']) {
       case 'initialize':
+        if (this.initError) return this.send(c, { id: m['id'], error: this.initError });
         return this.reply(c, m['id'], {
           protocolVersion: 1,
           agentInfo: { name: 'fake', version: '1' },

@@ -61,6 +61,36 @@ describe('a link is always being restored', () => {
     expect(link.status.value.kind, 'a look at the page does not wait').toBe('open');
   });
 
+  test('TestP4_BrokenSocketIsNoAnswerOfTheAgent', async () => {
+    const gw = new FakeGateway();
+    let broken = 3;
+    const { link } = page(gw, {
+      open: () => {
+        const socket = gw.open();
+        if (broken-- > 0) gw.conns.at(-1)?.break();
+        return socket;
+      },
+    });
+    await settle();
+    expect(link.status.value.kind).not.toBe('stopped');
+    await settle(30_000);
+    expect(link.status.value.kind).toBe('open');
+  });
+
+  test('TestCase70_ErrorOfInitializeStopsAndIsShown', async () => {
+    const gw = new FakeGateway();
+    gw.initError = { code: -32603, message: 'no', data: { reason: 'agent_start_failed' } };
+    const { link } = page(gw);
+    await settle(60_000);
+    const s = link.status.value;
+    expect(s.kind === 'stopped' && s.problem.title).toBe('The agent could not be started');
+    expect(gw.conns.length, 'it is not tried again and again').toBe(1);
+    gw.initError = undefined;
+    link.retry();
+    await settle();
+    expect(link.status.value.kind).toBe('open');
+  });
+
   test('TestCase55_SilentSocketIsReplaced', async () => {
     const gw = new FakeGateway();
     const { link } = page(gw);

@@ -1,7 +1,7 @@
 // One connection to one agent: the SDK's client over a WebSocket stream, initialized. It ends with its socket; what
 // survives (sessions, cursors, unanswered prompts) lives in store/.
 
-import { client, type Stream } from '@agentclientprotocol/sdk';
+import { client, RequestError, type Stream } from '@agentclientprotocol/sdk';
 import { createWebSocketStream } from '@agentclientprotocol/sdk/experimental/ws-client';
 import type { CloseInfo } from './close';
 import { ConnectionLost } from './problem';
@@ -68,13 +68,15 @@ export class Connection {
     // Read at its place in the stream, so that a notification right behind it finds the connection ready.
     const info = new Promise<InitInfo>((resolve) => (initialized = resolve));
     tap.onResult(params, (result) => initialized(initInfo(result as Parameters<typeof initInfo>[0])));
-    const answered = app.agent.request('initialize', params).then(() => info);
-    const init = await Promise.race([
-      answered,
-      closed.then((c): never => {
-        throw new ClosedBeforeReady(c);
-      }),
-    ]).catch((e: unknown) => {
+    const ended = closed.then((c): never => {
+      throw new ClosedBeforeReady(c);
+    });
+    // Only an error object is an answer. A broken socket fails the request too, with its event, perhaps before it closes.
+    const answered = app.agent.request('initialize', params).then(
+      () => info,
+      (e: unknown) => (e instanceof RequestError ? Promise.reject(e) : ended),
+    );
+    const init = await Promise.race([answered, ended]).catch((e: unknown) => {
       app.close();
       throw e;
     });
@@ -87,7 +89,7 @@ export class Connection {
     try {
       return await this.app.agent.request<T, object>(method, params);
     } catch (e) {
-      throw this.app.signal.aborted && !(e instanceof Error && e.name === 'RequestError') ? new ConnectionLost() : e;
+      throw this.app.signal.aborted && !(e instanceof RequestError) ? new ConnectionLost() : e;
     }
   }
 
