@@ -27,6 +27,8 @@ func (m *Manager) reopen(ctx context.Context, v *View) {
 	case err != nil:
 		m.log.Warn("view could not be woken", "view", v.handle, "agent", v.agentName, "err", err)
 		v.endTurn(t, nil, AsError(err).Object())
+	case !t.ready: // it goes on by itself once it is stored
+		v.stateChanged()
 	default:
 		v.stateChanged()
 		v.send(t)

@@ -249,6 +249,34 @@ func TestV16_PromptIsStoredBeforeTheAgentSeesIt(t *testing.T) {
 	})
 }
 
+// A call wakes the view while its prompt is still being stored: the prompt waits for the store, and is sent once.
+func TestV16_PromptBesideAWakingCallIsSentOnce(t *testing.T) {
+	scenario(t, agenttest.Profile{}, sessions.Config{}, func(b *bench) {
+		c := b.plain()
+		a := c.newSession()
+		p := b.agents.Started(b, 1)
+		c.prompt(a, "one")
+		c.take()
+		time.Sleep(31 * time.Minute)
+		c.take()
+		b.store.before(func() {
+			time.Sleep(time.Second)
+			if n := count(p, "session/prompt"); n != 1 {
+				t.Errorf("the agent has %d prompts before the second is stored, want 1", n)
+			}
+		})
+		c.prompt(a, "two")
+		c.send(a, "session/set_mode", `"modeId":"code"`)
+		time.Sleep(10 * time.Second)
+		if got := brief(t, c.take()); strings.Count(got, "ECHO[two]") != 1 || strings.Count(got, "stop:end_turn") != 1 {
+			t.Errorf("saw %s", got)
+		}
+		if n := count(p, "session/prompt"); n != 2 {
+			t.Errorf("the agent got %d prompts, want 2", n)
+		}
+	})
+}
+
 func TestStore_ClosedAndDeletedSurviveARestart(t *testing.T) {
 	scenario(t, agenttest.Profile{Initialize: agenttest.NoCapabilities}, sessions.Config{}, func(b *bench) {
 		c := b.plain()

@@ -27,6 +27,7 @@ type turn struct {
 
 	call         CallID
 	slash        bool   // a command of ours, or a move to another session: the agent knows nothing of it
+	ready        bool   // it is stored: the agent may have it
 	running      bool   // the agent has the prompt
 	prefix       int    // blocks of the session's prefix that went with it
 	hold         bool   // the answer waits for more than the turn's end
@@ -204,9 +205,11 @@ func (v *View) startTurn(t *turn, blocks []json.RawMessage) {
 	v.goOn(t)
 }
 
-// goOn hands the running turn's prompt to the agent, waking it first if it sleeps. Under mu.
+// goOn hands the running turn's prompt to the agent, waking it first if it sleeps: while it wakes, the prompt waits for its
+// settings too. Under mu.
 func (v *View) goOn(t *turn) {
-	if v.proc == nil {
+	t.ready = true
+	if v.proc == nil || v.waking {
 		v.wake()
 		return
 	}
