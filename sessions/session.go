@@ -141,7 +141,7 @@ func (s *session) AgentLine(f *wire.Frame) {
 			v.withdraw(f)
 		}
 	case "session/update":
-		if (s.muted && isMessage(f)) || isTagged(f) {
+		if (s.muted && isMessage(f)) || isTagged(f) || (s.isSide() && isTitle(f)) {
 			break
 		}
 		s.watch(f)

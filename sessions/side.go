@@ -355,6 +355,12 @@ type lineage struct {
 	Side         bool   `json:"side"` // framed and gated, with a way home; else a plain fork
 }
 
+// isTitle reports whether an update names the session. A side conversation keeps the name that it got from its question,
+// whatever the agent calls it (rule S7).
+func isTitle(f *wire.Frame) bool {
+	return wire.Equal(f.UpdateKind.Of(f.Raw), "session_info_update") && wire.Lookup(f.Update.Of(f.Raw), "title").Present()
+}
+
 // isSide reports whether the session is a side conversation. Under mu.
 func (s *session) isSide() bool { return s.lineage != nil && s.lineage.Side }
 

@@ -344,6 +344,10 @@ func TestS7_ChildIsAnOrdinarySession(t *testing.T) {
 		c.take()
 		child, _ := c.newIn("")
 		c.take()
+		b.agents.Owner(child.Handle()).Emit(child.Handle(), `{"sessionUpdate":"session_info_update","title":"one (fork)"}`)
+		if got := brief(t, c.take()); got != "" {
+			t.Errorf("the agent renamed the child: %s", got)
+		}
 		f, _ := c.frame("session/list", `{}`)
 		raw, err := b.m.ListSessions(context.Background(), c, f)
 		if err != nil || !strings.Contains(string(raw), "Side: how?") || !strings.Contains(string(raw), `"parentSession":"`+a.Handle()+`"`) {
