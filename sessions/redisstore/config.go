@@ -20,17 +20,18 @@ type Config struct {
 	// Logger: default slog.Default().
 	Logger *slog.Logger
 
-	// DialTimeout bounds connecting, and Timeout a command on its way and back, each also bounded by the context of the call: default
-	// 2 s and 5 s.
+	// DialTimeout bounds connecting, and Timeout a command on its way and back, each also bounded by the context of the
+	// call: default 2 s and 5 s.
 	DialTimeout, Timeout time.Duration
-	// PoolSize bounds the connections to each node, but for the one of watchers: default 32. Calls beyond it wait, up to Timeout.
+	// PoolSize bounds the connections to each node, but for the one of watchers: default 32. Calls beyond it wait, up
+	// to Timeout.
 	PoolSize int
-	// PipelineBytes and PipelineRuns bound what Append sends before it waits for answers: default 4 MiB and 512 runs. One run of any
-	// size is always sent.
+	// PipelineBytes and PipelineRuns bound what Append sends before it waits for answers: default 4 MiB and 512 runs.
+	// One run of any size is always sent.
 	PipelineBytes int64
 	PipelineRuns  int
-	// PingEvery is how long the connection of watchers may be silent before it is asked whether it still works, and how long the answer
-	// may take: default 5 s.
+	// PingEvery is how long the connection of watchers may be silent before it is asked whether it still works, and how
+	// long the answer may take: default 5 s.
 	PingEvery time.Duration
 }
 

@@ -15,6 +15,6 @@
 //   - Changes are told by pub/sub on one connection for all watchers. Whenever a subscription is made anew, its watchers are told that
 //     changes may have been lost.
 //
-// Locks: listener.turn (held while one SUBSCRIBE or UNSUBSCRIBE is sent and confirmed), then listener.mu (held for moments), then the
-// lock of watch.Hub.
+// Locks: listener.turn (held while one SUBSCRIBE or UNSUBSCRIBE is sent and confirmed), then listener.mu (held for
+// moments), then the lock of watch.Hub.
 package redisstore

@@ -83,7 +83,8 @@ func (s *Store) Append(ctx context.Context, runs []sessions.Run) []error {
 	return errs
 }
 
-// joins reports whether r goes on where c ends, so that one call can carry both: it saves work, and the answer for both is the same.
+// joins reports whether r goes on where c ends, so that one call can carry both: it saves work, and the answer for both
+// is the same.
 func (s *Store) joins(c *call, first, r sessions.Run) bool {
 	return r.Principal == first.Principal && r.Journal == first.Journal && r.Fence == first.Fence && r.Events[0].Seq == c.next &&
 		c.bytes < s.cfg.PipelineBytes
@@ -99,8 +100,8 @@ func (c *call) add(run int, segments []segment.Segment) {
 	c.args[2] = c.next
 }
 
-// send runs the calls in one pipeline and notes their results in errs. Those that Redis refuses because it does not know the script are
-// sent again, with the script.
+// send runs the calls in one pipeline and notes their results in errs. Those that Redis refuses because it does not
+// know the script are sent again, with the script.
 func (s *Store) send(ctx context.Context, calls []*call, known bool, errs []error) {
 	for _, c := range calls {
 		c.cmd = s.append.command(ctx, known, c.keys, c.args)
@@ -220,8 +221,8 @@ func (r *pager) read(ctx context.Context, st state) error {
 	return nil
 }
 
-// page returns the segment that holds the event after r.after, if there is one, and some behind it. It tells whether the stream ends
-// with them.
+// page returns the segment that holds the event after r.after, if there is one, and some behind it. It tells whether
+// the stream ends with them.
 func (r *pager) page(ctx context.Context, stream string, st state) (page []redis.XMessage, end bool, err error) {
 	at := streamID(min(r.after, math.MaxInt64-1) + 1)
 	var head, rest *redis.XMessageSliceCmd

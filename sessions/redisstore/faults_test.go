@@ -358,6 +358,20 @@ func TestConfig_SecretsAreNotShown(t *testing.T) {
 	}
 }
 
+// README.md says what a user of Redis needs who may touch nothing but our keys.
+func TestConfig_AUserWithFewRights(t *testing.T) {
+	server := storetest.Redis(t)
+	admin := openWith(t, config(server.URL()))
+	do(t, admin, "acl", "setuser", "gateway", "on", ">pw", "~acpgate:*", "&acpgate:*",
+		"+@read", "+@write", "+@pubsub", "+@transaction", "+@scripting", "+@connection", "-@dangerous", "+info")
+	s := openWith(t, Config{URL: "redis://gateway:pw@" + server.Addr, Logger: slog.New(slog.DiscardHandler)})
+	for what, err := range everything(t, s) {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // A command whose answer was lost is not sent again: had it been carried out, it would now fail, or be done twice.
 func TestN5_WritesAreSentOnce(t *testing.T) {
 	server := storetest.Redis(t)

@@ -19,8 +19,8 @@ type state struct {
 	// The header.
 	epoch, fence uint64
 	clean        bool
-	// Events up to base are those of the folded stream, if they are anywhere. cum is the payload that was ever appended up to base; folds
-	// counts compactions, so that a reader sees that one came in between.
+	// Events up to base are those of the folded stream, if they are anywhere. cum is the payload that was ever appended
+	// up to base; folds counts compactions, so that a reader sees that one came in between.
 	base          uint64
 	cum           int64
 	folds         int64
@@ -102,8 +102,8 @@ func (s *Store) inside(ctx context.Context, err error) error {
 	return s.outside(ctx, err)
 }
 
-// change lets decide look at a journal and say what is written, and writes it unless the header has changed meanwhile: then decide is
-// asked again. st.next is 0 when there is no journal; appends that come in between do not disturb.
+// change lets decide look at a journal and say what is written, and writes it unless the header has changed meanwhile:
+// then decide is asked again. st.next is 0 when there is no journal; appends that come in between do not disturb.
 func (s *Store) change(ctx context.Context, j journalKeys, decide func(tx *redis.Tx, st state) (func(redis.Pipeliner), error)) error {
 	for {
 		decided := false
@@ -256,8 +256,8 @@ func (s *Store) Compact(ctx context.Context, principal, name string, fence, upto
 	})
 }
 
-// cut moves the base to upto and returns the seq of the first segment that is still needed. The segment that upto lies in stays whole;
-// readers leave out what is not behind the base.
+// cut moves the base to upto and returns the seq of the first segment that is still needed. The segment that upto lies
+// in stays whole; readers leave out what is not behind the base.
 func (st *state) cut(ctx context.Context, tx *redis.Tx, j journalKeys, upto uint64) (keep uint64, err error) {
 	if upto == st.base {
 		return 0, nil

@@ -155,8 +155,8 @@ func (l *listener) leave(p space) {
 	}
 }
 
-// run receives until the listener is closed. A connection that fails is made anew with all its subscriptions; whoever watches is told
-// when Redis confirms that.
+// run receives until the listener is closed. A connection that fails is made anew with all its subscriptions; whoever
+// watches is told when Redis confirms that.
 func (l *listener) run() {
 	asked := false // the connection was silent, and was asked whether it works
 	for {

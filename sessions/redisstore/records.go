@@ -137,8 +137,8 @@ func (s *Store) places(ctx context.Context, order, after string, ascending bool,
 	return s.client.ZRangeByLex(ctx, order, by).Result()
 }
 
-// rows appends the rows at places to out. One that was removed after its place was read is left out; one that has moved is given
-// where it was.
+// rows appends the rows at places to out. One that was removed after its place was read is left out; one that has moved
+// is given where it was.
 func (s *Store) rows(ctx context.Context, out []sessions.IndexRow, key string, places []string) ([]sessions.IndexRow, error) {
 	if len(places) == 0 {
 		return out, nil

@@ -33,8 +33,8 @@ type Store struct {
 	closeErr  error
 }
 
-// Open connects to Redis and looks whether it can be used. It logs what makes Redis lose data: a policy that evicts keys, and that it
-// writes no append-only file. Errors: ErrUnavailable; a Redis older than 6.2.
+// Open connects to Redis and looks whether it can be used. It logs what makes Redis lose data: a policy that evicts
+// keys, and that it writes no append-only file. Errors: ErrUnavailable; a Redis older than 6.2.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

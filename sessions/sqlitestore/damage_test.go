@@ -134,7 +134,8 @@ func TestN1_ADatabaseThatIsNotWholeIsRefusedAndLeftAlone(t *testing.T) {
 	}
 }
 
-// crash leaves at path what a kill leaves there: a database and a log that holds its last commits. It returns what is in the log only.
+// crash leaves at path what a kill leaves there: a database and a log that holds its last commits. It returns what is
+// in the log only.
 func crash(t testing.TB, path string) (key string) {
 	t.Helper()
 	s := openWithConfig(t, config(path))

@@ -15,6 +15,6 @@
 //     deletes and no tombstones are needed. For epochs of deleted journals, floors has one number for each principal.
 //   - A file that is damaged, foreign or too new is refused before anything is written to it.
 //
-// There is one lock, in watch.Hub, held for moments; the writer holds it while it tells what a commit has changed, and nothing
-// is waited for under it.
+// There is one lock, in watch.Hub, held for moments; the writer holds it while it tells what a commit has changed, and
+// nothing is waited for under it.
 package sqlitestore

@@ -153,8 +153,8 @@ func (s *Store) Compact(ctx context.Context, principal, name string, fence, upto
 	return nil
 }
 
-// step returns how far a trim up to upto goes at once. A journal that is trimmed in part is a whole one, and so others need not wait
-// until all of it is gone.
+// step returns how far a trim up to upto goes at once. A journal that is trimmed in part is a whole one, and so others
+// need not wait until all of it is gone.
 func (t *tx) step(id int64, upto uint64) (uint64, error) {
 	var last uint64
 	err := t.row(t.w.stepUpto, id, upto, sweepRows-1).Scan(&last)

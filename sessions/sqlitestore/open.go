@@ -41,16 +41,16 @@ func migrations() ([]string, error) {
 const (
 	applicationID = 0x61637067 // "acpg", in the header of the file
 
-	// A checkpoint copies what the write-ahead log holds into the database, in the writer, every 4 MiB; after a peak the log is cut
-	// to 64 MiB.
+	// A checkpoint copies what the write-ahead log holds into the database, in the writer, every 4 MiB; after a peak
+	// the log is cut to 64 MiB.
 	checkpointPages = 1000
 	logSizeLimit    = 64 << 20
 	writerCacheKiB  = 16 << 10
 	busyTimeout     = "5000" // ms; nobody else should have the file open, but somebody may look into it by hand
 )
 
-// prepare leaves a database at cfg.Path that may be opened for writing: it makes one if there is none, and looks at one that is
-// there. A damaged, foreign or newer one is left as it is.
+// prepare leaves a database at cfg.Path that may be opened for writing: it makes one if there is none, and looks at one
+// that is there. A damaged, foreign or newer one is left as it is.
 func prepare(ctx context.Context, cfg Config, steps []string) error {
 	switch _, err := os.Lstat(cfg.Path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -69,8 +69,8 @@ func prepare(ctx context.Context, cfg Config, steps []string) error {
 	return inspect(ctx, cfg.Path, len(steps))
 }
 
-// create makes an empty database under another name and gives it its own when it is whole. So a file that is cut to nothing is
-// never one that a crash left behind while it was made.
+// create makes an empty database under another name and gives it its own when it is whole. So a file that is cut to
+// nothing is never one that a crash left behind while it was made.
 func create(ctx context.Context, path string, steps []string) (err error) {
 	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
 		return fmt.Errorf("%w: %s is missing, but its log %s-wal is there; move both away, or put the file back", ErrDamaged, path, path)
@@ -120,8 +120,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// checkHeader looks at the first bytes and the length of the file, without SQLite: that costs nothing and catches the ordinary
-// accidents.
+// checkHeader looks at the first bytes and the length of the file, without SQLite: that costs nothing and catches the
+// ordinary accidents.
 func checkHeader(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -159,8 +159,8 @@ func checkHeader(path string) error {
 	return nil
 }
 
-// inspect looks into the database through a connection that cannot write: its schema version, and every page of every table but
-// segments, which has nearly all of the bytes and whose blobs have checksums of their own.
+// inspect looks into the database through a connection that cannot write: its schema version, and every page of every
+// table but segments, which has nearly all of the bytes and whose blobs have checksums of their own.
 func inspect(ctx context.Context, path string, newest int) (err error) {
 	db, err := sql.Open("sqlite", dsn(path, url.Values{"mode": {"ro"}}))
 	if err != nil {

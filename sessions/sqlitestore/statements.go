@@ -77,8 +77,8 @@ func (st *statements) prepare(ctx context.Context, conn *sql.Conn) error {
 	return errors.Join(errs...)
 }
 
-// close closes the statements. database/sql does not do it for those of a single connection, and while there are any, SQLite keeps the
-// connection open and does not tidy up its log.
+// close closes the statements. database/sql does not do it for those of a single connection, and while there are any,
+// SQLite keeps the connection open and does not tidy up its log.
 func (st *statements) close() error {
 	var errs []error
 	for _, stmt := range st.all {

@@ -32,8 +32,8 @@ type Store struct {
 	closing chan struct{}
 	wg      sync.WaitGroup
 
-	// failed is set when the database refused a write, until Check has seen it take one. lastWrite is when it last took one, Unix
-	// nanoseconds.
+	// failed is set when the database refused a write, until Check has seen it take one. lastWrite is when it last took
+	// one, Unix nanoseconds.
 	failed    atomic.Bool
 	lastWrite atomic.Int64
 

@@ -14,8 +14,8 @@ type op struct {
 	done  chan struct{}
 }
 
-// write hands apply to the writer and waits for the commit that carries it. size is about how many bytes it writes. ctx ends the
-// wait for the writer; what the writer has begun is waited for.
+// write hands apply to the writer and waits for the commit that carries it. size is about how many bytes it writes. ctx
+// ends the wait for the writer; what the writer has begun is waited for.
 func (s *Store) write(ctx context.Context, size int64, apply func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return s.outside(err)
@@ -91,8 +91,8 @@ func (w *writer) poll() bool {
 	}
 }
 
-// gather returns first and the calls that wait behind it, within the bounds of a group. The channel has no buffer: a call in it is
-// one whose caller waits.
+// gather returns first and the calls that wait behind it, within the bounds of a group. The channel has no buffer: a
+// call in it is one whose caller waits.
 func (w *writer) gather(first *op) []*op {
 	group, size := []*op{first}, first.size
 	for len(group) < w.store.cfg.GroupOps && size < w.store.cfg.GroupBytes {
@@ -190,15 +190,16 @@ func (w *writer) transact(group []*op) error {
 	return nil
 }
 
-// undo rolls back what err has ended. SQLite has done so itself after some errors, and says then that there is nothing to roll back,
-// which is no news; if it cannot, the next begin fails and says why.
+// undo rolls back what err has ended. SQLite has done so itself after some errors, and says then that there is nothing
+// to roll back, which is no news; if it cannot, the next begin fails and says why.
 func (w *writer) undo(err error) error {
 	_, _ = w.rollback.ExecContext(context.Background())
 	return err
 }
 
-// sweep removes some of the records whose time to live is over and some segments of deleted journals. The rows of a journal lie all
-// over the file, so to remove many of them at once would make callers wait. What fails is tried again when the next purge is due.
+// sweep removes some of the records whose time to live is over and some segments of deleted journals. The rows of a
+// journal lie all over the file, so to remove many of them at once would make callers wait. What fails is tried again
+// when the next purge is due.
 func (w *writer) sweep() {
 	w.litter = false
 	var records, segments int64

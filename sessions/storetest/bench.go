@@ -9,9 +9,9 @@ import (
 	"github.com/acpgate/acpgate/sessions/journal"
 )
 
-// BenchmarkAppend measures appends of 200 B events to the journals of 200 sessions at once, until they are committed: in one call of
-// Append for all sessions, as a gateway that collects for some milliseconds makes it, and in one call for each session, all at the
-// same time. It reports events per second and checks that they are all there.
+// BenchmarkAppend measures appends of 200 B events to the journals of 200 sessions at once, until they are committed:
+// in one call of Append for all sessions, as a gateway that collects for some milliseconds makes it, and in one call
+// for each session, all at the same time. It reports events per second and checks that they are all there.
 func BenchmarkAppend(b *testing.B, open func(t testing.TB) sessions.Store) {
 	const sessionCount = 200
 	payload := bytes.Repeat([]byte("0123456789"), 20)

@@ -153,7 +153,8 @@ func testJournalRuns(t *testing.T, b Backend) {
 	torn.Events[2].Seq = 100
 	for i, err := range s.Append(t.Context(), []sessions.Run{
 		run("a", 1, 1, 2), run("b", 4, 1, 1), bobs, run("a", 1, 3, 5), run("none", 1, 1, 1), run("b", 5, 2, 2), run("b", 5, 1, 1), torn,
-		{Principal: "alice", Journal: "a", Fence: 1}, run("a", 1, 9, 9), run("a", 1, 6, 7), run("b", 5, 2, 3),
+		{Principal: "alice", Journal: "a", Fence: 1},
+		run("a", 1, 9, 9), run("a", 1, 6, 7), run("b", 5, 2, 3),
 	}) {
 		want := []error{
 			nil, sessions.ErrFenced, nil, nil, sessions.ErrNoJournal, sessions.ErrGap, nil, sessions.ErrInvalid,

@@ -17,8 +17,8 @@ import (
 
 const victims = 4 // goroutines of Victim, each with keys and a journal of its own
 
-// Victim writes to the store from several goroutines until a write fails, and tells on out, a line each, what was acknowledged. It is
-// meant to be killed; TestKill runs it in a process of its own.
+// Victim writes to the store from several goroutines until a write fails, and tells on out, a line each, what was
+// acknowledged. It is meant to be killed; TestKill runs it in a process of its own.
 //
 // Each goroutine g counts up in two records a-g and b-g, always both in one commit, and appends runs to the journal j-g.
 func Victim(ctx context.Context, s sessions.Store, out io.Writer) error {
@@ -87,8 +87,9 @@ func appendOn(ctx context.Context, s sessions.Store, g int, tell func(string, in
 	}
 }
 
-// TestKill kills a process that writes, several times, and checks each time that a store opened on the same data has everything that
-// was acknowledged, nothing by halves, and a new epoch for each journal. command gives the process, which runs Victim on its stdout.
+// TestKill kills a process that writes, several times, and checks each time that a store opened on the same data has
+// everything that was acknowledged, nothing by halves, and a new epoch for each journal. command gives the process,
+// which runs Victim on its stdout.
 func TestKill(t *testing.T, command func() *exec.Cmd, reopen func(t testing.TB) sessions.Store) {
 	acked := map[string]uint64{}
 	for round := range 3 {
@@ -102,7 +103,8 @@ func TestKill(t *testing.T, command func() *exec.Cmd, reopen func(t testing.TB) 
 	t.Logf("acknowledged: %v", acked)
 }
 
-// killVictim starts the process, lets it write for a while after the first acknowledgement, kills it, and collects what it told.
+// killVictim starts the process, lets it write for a while after the first acknowledgement, kills it, and collects what
+// it told.
 func killVictim(t *testing.T, cmd *exec.Cmd, after time.Duration, acked map[string]uint64) {
 	t.Helper()
 	cmd.Stderr = os.Stderr

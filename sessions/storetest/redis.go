@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// RedisServer is a redis-server of a test, on a free port of 127.0.0.1, with its data in a directory of the test. It writes an
-// append-only file as its documentation recommends (everysec).
+// RedisServer is a redis-server of a test, on a free port of 127.0.0.1, with its data in a directory of the test. It
+// writes an append-only file as its documentation recommends (everysec).
 type RedisServer struct {
 	Addr string
 
@@ -43,8 +43,8 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// Redis starts a redis-server, which the end of the test, or of its process, ends. args are further options, or first the name of a
-// configuration file. A machine without redis-server fails the test.
+// Redis starts a redis-server, which the end of the test, or of its process, ends. args are further options, or first
+// the name of a configuration file. A machine without redis-server fails the test.
 func Redis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {

@@ -13,7 +13,8 @@ import (
 // patience is how long a test waits for what must come.
 const patience = 10 * time.Second
 
-// await reads changes until every key of want was told. Others may come too: they were on their way. It fails on what must never be told.
+// await reads changes until every key of want was told. Others may come too: they were on their way. It fails on what
+// must never be told.
 func await(t testing.TB, c <-chan sessions.Change, want ...string) {
 	t.Helper()
 	missing := map[string]bool{}
