@@ -103,11 +103,12 @@ func TestCase06_NoiseOnStdout(t *testing.T) {
 	p := startPool(t, testConfig(t, fakeSpec("a", "-preamble", "Running migration 3...\n\x1b[2K\x1b[1GLoaded cached credentials.\n{\"a\":1}")))
 	h := acquire(t, p, "a")
 	s, rec := open(t, h)
-	prompt(t, h, s, "raw {", "raw null", `raw [{"jsonrpc":"2.0","method":"x"}]`, `raw {"jsonrpc":"2.0","id":1}`, "chunk real")
+	prompt(t, h, s, "raw {", "raw null", `raw [{"jsonrpc":"2.0","method":"x"}]`, `raw {"jsonrpc":"2.0","id":1}`,
+		`raw {"jsonrpc":"2.0","method":"session/update"}`, `raw {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":5,"update":{}}}`, "chunk real")
 	if got := rec.waitFor(t, 1); text(got[0]) != "real" {
 		t.Errorf("got %q", got)
 	}
-	if n := p.Stats().NoiseLines; n != 7 {
+	if n := p.Stats().NoiseLines; n != 9 {
 		t.Errorf("%d noise lines", n)
 	}
 	if kept := h.(*handle).p.noise.Tail(1000); !strings.HasPrefix(kept, "Running migration 3...\n\x1b[2K\x1b[1GLoaded cached credentials.\n") {

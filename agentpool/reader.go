@@ -13,6 +13,7 @@ const (
 	methodPermission    = "session/request_permission"
 	methodElicit        = "elicitation/create"
 	methodElicited      = "elicitation/complete"
+	methodUpdate        = "session/update"
 	methodReadFile      = "fs/read_text_file"
 	methodWriteFile     = "fs/write_text_file"
 )
@@ -99,6 +100,8 @@ func (p *process) notification(f *wire.Frame) {
 			return
 		}
 		p.notify(p.principal, p.spec.Name, f.Raw)
+	case methodUpdate:
+		p.addNoise(f.Raw) // of no session: clients of others have no use for it, and might trip over it
 	default:
 		p.notify(p.principal, p.spec.Name, f.Raw)
 	}
