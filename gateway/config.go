@@ -163,7 +163,7 @@ func (c Config) Validate() error {
 		bad("Listener", "without a login (auth mode none) the gateway listens on loopback only, since everybody who reaches it "+
 			"can run commands: listen on 127.0.0.1, or use auth mode token or proxy", c.Listener.Addr())
 	}
-	if p := strings.TrimSuffix(c.BasePath, "/"); p != "" && (!strings.HasPrefix(p, "/") || strings.ContainsAny(p, "{}*?#%\\") || strings.Contains(p, "//")) {
+	if p := strings.TrimSuffix(c.BasePath, "/"); p != "" && (!strings.HasPrefix(p, "/") || strings.ContainsAny(p, "{}*?#%\\ ") || (&url.URL{Path: p}).JoinPath().Path != p) {
 		bad("BasePath", "must be a plain path like /acpgate", c.BasePath)
 	}
 	for _, h := range c.AllowHosts {
@@ -180,6 +180,8 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Limits.Validate())
 	return errors.Join(errs...)
 }
+
+const minFrameBytes = 4 << 10
 
 // Validate reports every problem of l at once.
 func (l Limits) Validate() error {
@@ -214,6 +216,9 @@ func (l Limits) Validate() error {
 		case !f.rate && f.n < 0:
 			errs = append(errs, fmt.Errorf("Limits.%s: must not be negative (got %d)", f.name, f.n))
 		}
+	}
+	if l.FrameBytes > 0 && l.FrameBytes < minFrameBytes {
+		errs = append(errs, fmt.Errorf("Limits.FrameBytes: must be at least %d, or no client could initialize (got %d)", minFrameBytes, l.FrameBytes))
 	}
 	if l.FrameBytes > 1<<30 {
 		errs = append(errs, fmt.Errorf("Limits.FrameBytes: must be at most 1 GiB (got %d)", l.FrameBytes))

@@ -186,4 +186,13 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("error lacks %q:\n%v", want, err)
 		}
 	}
+	// Paths that no request could have, and a frame that no client could use.
+	for _, p := range []string{"/a//b", "/a/../b", "/./a", "/a b", "/{a}"} {
+		if err := (Config{BasePath: p}).Validate(); !strings.Contains(err.Error(), "BasePath: must be a plain path") {
+			t.Errorf("base path %s: %v", p, err)
+		}
+	}
+	if err := (Limits{FrameBytes: 1}).Validate(); err == nil || !strings.Contains(err.Error(), "Limits.FrameBytes: must be at least") {
+		t.Errorf("a frame limit of 1 byte: %v", err)
+	}
 }
