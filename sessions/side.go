@@ -41,9 +41,9 @@ func (v *View) cmdSide(t *turn, a *Attachment, question string) {
 		question: question, until: time.Now().Add(v.m.cfg.SlotTTL),
 	}
 	replaced := v.m.stage(s)
-	text := "Side conversation staged: the next session/new of this connection in " + v.cwd + " opens it."
+	text := "Side conversation staged. It opens with the next new session of this client in " + v.cwd + "."
 	if question != "" {
-		text = "Side conversation “" + oneLine(question) + "” staged: the next session/new of this connection in " + v.cwd + " opens it and asks."
+		text = "Side conversation “" + oneLine(question) + "” staged. It opens with the next new session of this client in " + v.cwd + ", and asks."
 	}
 	if s.cut == 0 {
 		text += " No turn is completed here yet, so it will know nothing of this conversation."
