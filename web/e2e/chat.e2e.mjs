@@ -214,8 +214,10 @@ export const tests = {
       check(page.url() === address, 'the address stays');
       await page.reload();
       await eventually('a reload shows the same', async () => (await page.locator('.user .bubble').first().textContent()) === 'in the first session');
+      check((await page.getByRole('separator', { name: 'Earlier' }).count()) === 1, 'what was replayed is marked');
       await send(page, 'RECALL');
       await idle(page);
+      await page.getByRole('separator', { name: 'New from here' }).waitFor();
       check((await answers(page)).at(-1).includes('in the first session'), 'the agent remembers');
     }),
 

@@ -116,6 +116,40 @@ describe('CASES 25 and 27: output without a prompt', () => {
   });
 });
 
+describe('replayed history is marked', () => {
+  const marks = (t: Transcript) => t.turns.value.flatMap((turn) => turn.entries.flatMap((e) => (e.begins ? [`${e.begins}: ${show(e)}`] : [])));
+  const replay = (entry: string, more: EventMeta = {}): EventMeta => ({ session: 's', epoch: 1, replay: true, entry, ...more });
+
+  test('TestV10_MarksStandWhereHistoryBeginsAndEnds', () => {
+    const t = transcript();
+    all(t, [
+      [user('asked there'), replay('hist-u1', { inherited: true, turn: 't1' })],
+      [say('answered there'), replay('hist-a1', { inherited: true })],
+      [user('asked here'), replay('hist-u2', { turn: 't2' })],
+      [say('answered here'), replay('hist-a2')],
+    ]);
+    expect(marks(t)).toEqual(['inherited: user: asked there', 'replay: user: asked here']);
+    t.begin('t3', 'k', [{ type: 'text', text: 'new' }]);
+    all(t, [[say('fresh')]]);
+    expect(marks(t)).toEqual(['inherited: user: asked there', 'replay: user: asked here', 'live: user: new']);
+  });
+
+  test('TestV10_WhatWasMissedForAMomentIsNoHistory', () => {
+    const t = transcript();
+    t.begin('t1', 'k', [{ type: 'text', text: 'q' }]);
+    all(t, [[say('a'), { session: 's', epoch: 1, seq: 2, replay: true }], [say('b', 'm2'), { session: 's', epoch: 1, seq: 3 }]]);
+    expect(marks(t)).toEqual([]);
+  });
+
+  test('TestV10_ARebuiltTranscriptIsMarkedAgain', () => {
+    const t = transcript();
+    all(t, [[user('one'), replay('hist-u1')]]);
+    t.reset();
+    expect(all(t, [[user('one'), replay('hist-u1')]])).toEqual([['user: one']]);
+    expect(marks(t)).toEqual(['replay: user: one']);
+  });
+});
+
 describe('prompts of others and replays', () => {
   test('TestV19_PromptOfAnotherClient', () => {
     const t = transcript();

@@ -28,11 +28,16 @@ export interface ToolCall {
   rawOutput?: unknown;
 }
 
+/** How an entry came here: live, as history that was replayed, or as history that a child has from its parent. */
+export type Origin = 'live' | 'replay' | 'inherited';
+
 interface Base {
   /** Unique in the transcript, for keys. */
   readonly id: string;
   /** Grows when the entry changed. */
   readonly rev: Signal<number>;
+  /** The first entry of another origin than the one before it. A transcript that begins live has no mark there. */
+  begins?: Origin;
 }
 
 export interface TextEntry extends Base {

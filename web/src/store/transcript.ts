@@ -5,7 +5,7 @@ import { signal, type Signal } from '@preact/signals';
 import type { ContentBlock, Dict, EventMeta, TurnResult } from '../wire/types';
 import { dict, opt, str } from '../wire/types';
 import { append, block, mergeTool, planItems, textOf } from './entries';
-import type { CompactionEntry, Entry, NoteEntry, NoticeEntry, PlanEntry, TextEntry, ToolEntry, Turn } from './entries';
+import type { CompactionEntry, Entry, NoteEntry, NoticeEntry, Origin, PlanEntry, TextEntry, ToolEntry, Turn } from './entries';
 import { rev, type Flusher } from './flush';
 
 /** Output this long after the end of a turn (by the gateway's clock, ms) no longer belongs to it. */
@@ -27,6 +27,9 @@ export class Transcript {
   private readonly replayed = new Map<string, TextEntry>();
   // Id of the turn that output belongs to while it runs: a command of the gateway may come after it.
   private running: string | undefined;
+  // Of what is folded in now, and of the entry that came last.
+  private origin: Origin = 'live';
+  private lastOrigin: Origin = 'live';
   private readonly tools = new Map<string, { turn: Turn; entry: ToolEntry }>();
   private readonly messages = new Map<string, { turn: Turn; entry: TextEntry }>();
   private readonly compactions = new Map<string, CompactionEntry>();
@@ -57,12 +60,14 @@ export class Transcript {
   reset(): void {
     this.list = [];
     this.running = undefined;
+    this.lastOrigin = 'live';
     for (const m of [this.byTurn, this.byKey, this.replayed, this.tools, this.messages, this.compactions]) m.clear();
     this.flusher.mark(this.shape);
   }
 
   /** A turn of our own begins; blocks are what was sent. Known turns stay as they are. */
   begin(id: string, key: string | undefined, blocks: readonly ContentBlock[]): void {
+    this.origin = 'live';
     const known = this.byTurn.get(id) ?? (key === undefined ? undefined : this.byKey.get(key));
     if (known) this.byTurn.set(id, known);
     else this.push(this.open(id, key, false), { kind: 'user', ...this.base(), blocks: [...blocks] });
@@ -90,6 +95,7 @@ export class Transcript {
   /** Folds one session/update in. Updates that only change the session's state must not come here. */
   apply(update: Dict, meta: EventMeta): void {
     const name = str(update['sessionUpdate']) ?? 'unknown';
+    this.origin = originOf(meta);
     if (meta.kind === 'notice') return this.notice(update);
     if (meta.kind === 'report') return this.report(update);
     if (meta.kind === 'gap') return this.push(this.host(undefined, meta), { kind: 'gap', ...this.base(), omitted: meta.omitted ?? 0 });
@@ -128,6 +134,7 @@ export class Transcript {
   }
 
   private push(turn: Turn, entry: Entry): void {
+    if (this.origin !== this.lastOrigin) entry.begins = this.lastOrigin = this.origin;
     turn.entries.push(entry);
     if (entry.kind !== 'user' && entry.kind !== 'notice' && entry.kind !== 'note') turn.answered = true;
     this.flusher.mark(turn.rev);
@@ -331,6 +338,12 @@ export class Transcript {
   }
 }
 
+// Only a replay of the transcript names its entries: what an attachment missed for a moment is no history.
+function originOf(meta: EventMeta): Origin {
+  if (!meta.replay || meta.entry === undefined) return 'live';
+  return meta.inherited ? 'inherited' : 'replay';
+}
+
 // Marks the user entry that prompt events built, to which further blocks of the same prompt are added.
 const told = '\u0000prompt';
 
@@ -339,13 +352,13 @@ function messageKey(kind: string, id: string): string {
 }
 
 /**
- * The entries as plain data, without keys and revisions: what two clients must agree on. How entries fall into turns is
+ * The entries as plain data, without keys, revisions and marks of replays: what two clients must agree on. How entries fall into turns is
  * left out, as the end of a turn is not told again to a client that was away.
  */
 export function plain(t: Transcript): unknown[] {
   return t.turns.value.flatMap((turn) =>
     turn.entries.map((e) => {
-      const { id: _id, rev: _rev, ...rest } = e;
+      const { id: _id, rev: _rev, begins: _begins, ...rest } = e;
       return rest.kind === 'user' ? { kind: 'user', blocks: rest.blocks } : rest;
     }),
   );

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
-import type { Turn } from '../store/entries';
+import { Fragment } from 'preact';
+import type { Origin, Turn } from '../store/entries';
 import type { Session } from '../store/session';
 import { problemOf } from '../wire/problem';
 import { AgentLogin } from './AgentLogin';
@@ -16,10 +17,24 @@ export function TurnView({ turn, session, last, first }: { turn: Turn; session: 
     <article class="turn" aria-label={turn.background ? 'Background activity' : undefined}>
       {turn.background && !first ? <p class="quiet">Background activity</p> : null}
       {turn.entries.map((e, i) => (
-        <EntryView key={e.id} entry={e} live={live && i === turn.entries.length - 1} />
+        <Fragment key={e.id}>
+          {e.begins ? <Mark begins={e.begins} /> : null}
+          <EntryView entry={e} live={live && i === turn.entries.length - 1} />
+        </Fragment>
       ))}
       <TurnEnd turn={turn} last={last} />
     </article>
+  );
+}
+
+const marks: Readonly<Record<Origin, string>> = { replay: 'Earlier', inherited: 'From the main conversation', live: 'New from here' };
+
+/** A thin rule where replayed history begins or ends. */
+function Mark({ begins }: { begins: Origin }) {
+  return (
+    <div class="mark-line" role="separator" aria-label={marks[begins]}>
+      <span>{marks[begins]}</span>
+    </div>
   );
 }
 

@@ -29,6 +29,8 @@ export interface EventMeta {
   entry?: string;
   /** Number of a further content block of a replayed entry. */
   part?: number;
+  /** A replayed entry that a child has from its parent. */
+  inherited?: boolean;
   /** Entries that a gap marker stands for. */
   omitted?: number;
   /** A note from a side conversation, with kind context. */
@@ -143,6 +145,7 @@ export function eventMeta(params: unknown): EventMeta {
   if (typeof epoch === 'string' || typeof epoch === 'number') out.epoch = epoch;
   if (seq !== undefined) out.seq = seq;
   if (m['replay'] === true) out.replay = true;
+  if (m['inherited'] === true) out.inherited = true;
   const kind = str(m['kind']);
   if (kind !== undefined) out.kind = kind;
   const turn = ident(m['turn']);
