@@ -30,6 +30,7 @@ type LineReader struct {
 	start, end int    // what is read and not yet given out
 	scanned    int    // no newline between start and scanned
 	short      int    // lines in a row that would have fitted a small buffer
+	filled     bool   // the last read took all the room
 }
 
 // NewLineReader returns a reader of the lines of r. maxLine is the length of the longest line in bytes without its
@@ -77,6 +78,9 @@ func (l *LineReader) Next() (line []byte, skipped int64, err error) {
 
 // Buffered reports whether the buffer holds a whole line with its newline, so that Next returns without reading.
 func (l *LineReader) Buffered() bool { return l.newline() >= 0 }
+
+// Filled reports whether the last read filled all the room there was, so that there may be more to read already.
+func (l *LineReader) Filled() bool { return l.filled }
 
 // newline returns the index in buf of the next newline, -1 if it is not there yet.
 func (l *LineReader) newline() int {
@@ -161,6 +165,7 @@ func (l *LineReader) fill() {
 	for range tries {
 		n, err := l.r.Read(l.buf[l.end:])
 		l.end += n
+		l.filled = l.end == len(l.buf)
 		l.err = err
 		if n > 0 || err != nil {
 			return

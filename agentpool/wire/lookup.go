@@ -2,7 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"iter"
+	"math/bits"
 )
 
 // Lookup returns the place in obj of the value at path, a list of member names, one for each level. Names that were
@@ -81,18 +83,40 @@ func skipSpace(b []byte, i int) int {
 
 // skipString returns the index after the string at b[i], len(b) if it has no end.
 func skipString(b []byte, i int) int {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+		short = 64 // bytes up to which a look at each word is faster than a search
+	)
 	i++
-	for {
+	for end := min(i+short, len(b)-7); i < end; i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := x^ones*'"', x^ones*'\\'
+		hit := ((quote-ones)&^quote | (slash-ones)&^slash) & highs
+		if hit == 0 {
+			continue
+		}
+		i += bits.TrailingZeros64(hit) >> 3
+		if b[i] == '"' {
+			return i + 1
+		}
+		break
+	}
+	for i < len(b) {
 		n := bytes.IndexByte(b[i:], '"')
 		if n < 0 {
-			return len(b)
+			break
 		}
-		end := i + n
-		if body := b[i:end]; (len(body)-len(bytes.TrimRight(body, `\`)))%2 == 0 {
-			return end + 1 // the backslashes before the quote, if any, escape each other
+		quote := i + n
+		for i <= quote {
+			n := bytes.IndexByte(b[i:quote], '\\')
+			if n < 0 {
+				return quote + 1
+			}
+			i += n + 2 // beyond quote if that is what is escaped
 		}
-		i = end + 1
 	}
+	return len(b)
 }
 
 // skipValue returns the index after the value at b[i], without checking it; len(b) if it has no end.

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -48,6 +49,14 @@ func Equal(tok []byte, s string) bool {
 		return false
 	}
 	body := tok[1 : len(tok)-1]
+	switch { // most are told apart without a search for escapes, which only ever make a text shorter
+	case len(body) < len(s):
+		return false
+	case len(body) == len(s):
+		return string(body) == s && strings.IndexByte(s, '\\') < 0
+	case s == "" || body[0] != s[0] && body[0] != '\\':
+		return false
+	}
 	for {
 		i := bytes.IndexByte(body, '\\')
 		if i < 0 {
