@@ -21,3 +21,13 @@ func growPipe(f *os.File) {
 		_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, stdoutPipe)
 	})
 }
+
+// isReadable reports whether a read of the pipe returns at once.
+func isReadable(f *os.File) bool {
+	n := 0
+	raw, err := f.SyscallConn()
+	if err == nil {
+		_ = raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	}
+	return err == nil && n > 0
+}

@@ -36,10 +36,12 @@ const (
 func (p *process) read(stderrDone <-chan struct{}) {
 	p.reader = goroutineID()
 	lines := wire.NewLineReader(p.child.stdout, int(p.spec.LineLimit))
+	gathered := 0 // bytes of lines since the last pause
 	for {
 		line, skipped, err := lines.Next()
 		switch {
 		case err != nil: // the end of the pipe, however it is said
+			p.pause()
 			p.finish(stderrDone)
 			return
 		case skipped > 0:
@@ -47,9 +49,12 @@ func (p *process) read(stderrDone <-chan struct{}) {
 		case len(line) > 0:
 			p.line(line)
 		}
-		if !lines.Buffered() {
-			p.pause()
+		gathered += len(line)
+		if lines.Buffered() || gathered < maxGathered && lines.Filled() && isReadable(p.child.stdout) {
+			continue // the next line is at hand, or nearly so
 		}
+		gathered = 0
+		p.pause()
 	}
 }
 
