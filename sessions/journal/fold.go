@@ -3,7 +3,6 @@ package journal
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/acpgate/acpgate/agentpool/wire"
@@ -327,9 +326,9 @@ func (entry *Entry) shorten() {
 	if entry.marker > 0 {
 		entry.omitted -= entry.marker // the line of the last time, which goes with the rest
 	}
-	line := fmt.Appendf(nil, "\n… %d bytes left out …\n", entry.omitted)
+	line := fmt.Sprintf("\n… %d bytes left out …\n", entry.omitted)
 	entry.marker = len(line)
-	entry.Text = slices.Concat(text[:head], line, text[tail:])
+	entry.Text = append(append(text[:head], line...), text[tail:]...) // in place: what goes is longer than the line
 }
 
 func (f *Fold) endStep() {

@@ -67,3 +67,19 @@ func TestFold_MessagesJoinByID(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// BenchmarkFold is what a long session pays for every update once its journal is full.
+func BenchmarkFold(b *testing.B) {
+	for _, size := range []int{60, 4000} {
+		b.Run(fmt.Sprintf("text of %d", size), func(b *testing.B) {
+			f := journal.NewFold(journal.FoldLimits{})
+			e := journal.Event{Type: journal.Update, Data: chunk("agent_message_chunk", `"messageId":"0195f3c2-7e43-7c3a-9b2a-0f5e6d7c8b9a",`, strings.Repeat("x", size))}
+			b.SetBytes(int64(len(e.Data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Seq++
+				f.Add(e)
+			}
+		})
+	}
+}
