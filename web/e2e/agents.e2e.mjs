@@ -57,6 +57,46 @@ export const tests = {
       check((await page.getByRole('button', { name: 'Try again' }).count()) === 1, 'and can be tried again');
     }),
 
+  // A switch replays the beginning and the end of a long session; the rest comes when somebody asks for it.
+  TestV9_GapIsFilledOnRequest: scratch((bin, dir) => {
+    const script = path.join(dir, 'many.script');
+    fs.writeFileSync(
+      script,
+      [
+        'answer initialize {"protocolVersion":1,"agentCapabilities":{"loadSession":true},"authMethods":[]}',
+        'answer session/new {"sessionId":"s${n}"}',
+        'on session/prompt',
+        `  burst 230 block 65536 | ${update('{"sessionUpdate":"agent_message_chunk","messageId":"m${n}","content":{"type":"text","text":"line ${n}."}}')}`,
+        '  send {"jsonrpc":"2.0","id":${id},"result":{"stopReason":"end_turn"}}',
+        'end',
+      ].join('\n'),
+    );
+    return withPage(bin, { args: ['--agent', `many=${bin} demo-agent -script ${script}`] }, async ({ page }) => {
+      await send(page, 'go');
+      await eventually('all lines', async () => (await page.locator('.message').count()) === 230);
+      await idle(page);
+      const first = new URL(page.url()).hash.match(/s\/([^?]+)/)[1];
+      await type(page, '/new other');
+      await eventually('an empty session', async () => (await page.locator('.message').count()) === 0);
+      await idle(page);
+      const motion = () => page.locator('.switched').evaluate((el) => getComputedStyle(el).animationName);
+      check((await motion()) === 'arrive', 'a switch fades in');
+      await page.emulateMedia({ reducedMotion: 'reduce' });
+      check((await motion()) === 'none', 'unless no motion is wanted');
+      await type(page, `/resume ${first}`);
+      await page.locator('.gap').waitFor();
+      await idle(page);
+      check((await page.locator('.gap').textContent()).includes('21 earlier entries are not shown'), 'the gap says how many');
+      check((await page.locator('.message').count()) === 209, 'the beginning and the end are there');
+      await page.locator('.gap').scrollIntoViewIfNeeded();
+      await shot(page, 'gap');
+      await page.getByRole('button', { name: 'Show all' }).click();
+      await eventually('everything is there', async () => (await page.locator('.message').count()) === 230 && (await page.locator('.gap').count()) === 0);
+      const lines = await page.locator('.message .md').allTextContents();
+      check(lines.every((l, n) => l.trim() === `line ${n + 1}.`), 'in order, once');
+    });
+  }),
+
   // A streamed token into 5,000 turns must be cheap: only what changed is rendered.
   TestP2_TokensIntoALongConversation: scratch((bin, dir) => {
     const script = path.join(dir, 'long.script');

@@ -107,6 +107,30 @@ describe('rule V11: a lost connection loses and doubles nothing', () => {
     expect(gw.calls.at(-1)?.params['_meta']).toEqual({ acpgate: { view: true } });
   });
 
+  test('TestV9_ShowAllLoadsEverythingRetained', async () => {
+    const gw = new FakeGateway();
+    const session = await scenario(gw);
+    const { link: other } = page(gw);
+    const tab = other.open('s1', '/w');
+    await settle();
+    expect(tab.whole.value).toBe(true);
+    const want = plain(tab.transcript);
+    // A view that comes to a session replays its end: a new place, then what is replayed there.
+    const meta = { session: 's2', epoch: 1, replay: true };
+    tab.update({ sessionId: 's1', update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: '…' } }, _meta: { acpgate: { ...meta, entry: 'hist-gap', kind: 'gap', omitted: 7 } } });
+    expect(plain(tab.transcript)).toEqual([{ kind: 'gap', omitted: 7 }]);
+    expect([tab.whole.value, tab.switches.value, tab.binding.value]).toEqual([false, 1, 's2']);
+    other.showAll(tab);
+    // What is still under way does not make it a resume.
+    tab.update({ sessionId: 's1', update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'late' } }, _meta: { acpgate: { session: 's2', epoch: 1, seq: 900 } } });
+    await settle(1_000);
+    expect(gw.calls.at(-1)?.method).toBe('session/load');
+    expect(gw.calls.at(-1)?.params['_meta']).toEqual({ acpgate: { view: true } });
+    expect(plain(tab.transcript)).toEqual(want);
+    expect(tab.whole.value).toBe(true);
+    expect(plain(session.transcript)).toEqual(want);
+  });
+
   test('TestCase28_SecondTabSeesTheSame', async () => {
     const gw = new FakeGateway();
     const { session } = await start(gw);

@@ -35,6 +35,10 @@ export class Session {
   readonly cwd: Signal<string>;
   /** The session that the view looks at now; id is the handle, which stays. */
   readonly binding: Signal<string>;
+  /** Grows when the view has moved to another session. */
+  readonly switches = signal(0);
+  /** All that the gateway retains of the session was sent: a gap in it cannot be filled. */
+  readonly whole = signal(false);
   readonly around = new Surroundings();
   /** The conversation that this one is a side of. */
   readonly parent = signal<string | undefined>(undefined);
@@ -51,6 +55,8 @@ export class Session {
   private connection: Connection | undefined;
   // True from the moment a reattach was asked for until the first event or the result.
   private untouched = false;
+  // The next attach is not to use the cursor, though events may still move it.
+  private afresh = false;
 
   constructor(id: string, agent: string, cwd: string, deps: SessionDeps) {
     this.id = id;
@@ -84,10 +90,16 @@ export class Session {
     this.attach.value = 'attaching';
     this.problem.value = undefined;
     this.untouched = true;
+    if (this.afresh) this.cursor.forget();
+    this.afresh = false;
     const after = this.cursor.place;
     const common = { sessionId: this.id, cwd: this.cwd.value, mcpServers: [] };
     const params = { ...common, _meta: { acpgate: after ? { view: true, after } : { view: true } } };
-    if (!after) this.transcript.reset();
+    if (!after) {
+      // A load sends all that is retained; a resume what is new, or a bounded replay.
+      this.transcript.reset();
+      this.whole.value = true;
+    }
     try {
       await connection.request(after ? 'session/resume' : 'session/load', params, (r) => this.adopt(r));
       if (this.connection !== connection) return;
@@ -113,10 +125,10 @@ export class Session {
   private adopt(result: unknown): void {
     const meta = attachMeta(result);
     batch(() => {
+      if (meta.binding !== undefined) this.bind(meta.binding);
       if (meta.resync !== undefined && this.untouched) this.rebuild(meta.resync);
       this.untouched = false;
       if (!this.cursor.place) this.cursor.start(meta.cursor);
-      if (meta.binding !== undefined) this.binding.value = meta.binding;
       if (meta.side === true) this.parent.value = meta.parentView ?? meta.parentSession;
       if (meta.cwd !== undefined) this.cwd.value = meta.cwd;
       if (meta.title !== undefined && meta.title !== '') this.around.title.value = meta.title;
@@ -132,6 +144,7 @@ export class Session {
   }
 
   private clear(): void {
+    this.whole.value = false;
     this.transcript.reset();
     this.around.plan.value = [];
     this.around.usage.value = undefined;
@@ -139,7 +152,7 @@ export class Session {
 
   /** Forgets what is here, so that the next attach brings the whole history instead of its end. */
   forget(): void {
-    this.cursor.forget();
+    this.afresh = true;
   }
 
   // --- events --------------------------------------------------------------------------------------------------
@@ -168,7 +181,7 @@ export class Session {
       this.transcript.runs(now.turn?.turn);
       // What a replay tells about open requests was true then; the snapshot behind it tells what is true now.
       if (!meta.replay) this.asks.settle(now.requests.map((r) => r.id));
-      if (now.binding !== undefined) this.binding.value = now.binding;
+      if (now.binding !== undefined) this.bind(now.binding);
       this.view.value = now;
     });
   }
@@ -192,12 +205,19 @@ export class Session {
   private admit(meta: EventMeta): boolean {
     const verdict = this.cursor.take(meta);
     if (verdict === 'duplicate') return false;
-    if (verdict === 'rebuild') this.clear();
     if (meta.session !== undefined) {
       this.untouched = false;
-      this.binding.value = meta.session;
+      this.bind(meta.session);
     }
+    if (verdict === 'rebuild') this.clear();
     return true;
+  }
+
+  // The view looks at this session. It has switched when another one was on the screen.
+  private bind(id: string): void {
+    if (this.binding.value === id) return;
+    this.binding.value = id;
+    if (this.transcript.last) this.switches.value++;
   }
 
   // --- controls ------------------------------------------------------------------------------------------------

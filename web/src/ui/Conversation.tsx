@@ -90,7 +90,10 @@ function Scroll({ session }: { session: Session }) {
     <div class="scroll-frame">
       <div class="scroll" ref={box} onScroll={onScroll} tabIndex={0} role="log" aria-live="off" aria-label="Messages">
         <div class="column" ref={inner}>
-          <Turns session={session} />
+          {/* Another session is another list; it fades in, where motion is wanted. */}
+          <div key={session.switches.value} class={session.switches.value > 0 ? 'switched' : undefined}>
+            <Turns session={session} />
+          </div>
           <Below session={session} onSent={toEnd} />
         </div>
       </div>

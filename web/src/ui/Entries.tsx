@@ -105,16 +105,18 @@ function Message({ entry, live }: { entry: TextEntry; live: boolean }) {
 
 function Gap({ omitted }: { omitted: number }) {
   const app = useApp();
+  const session = app.session.value;
   const all = () => {
-    const session = app.session.value;
     if (session) app.link.value?.showAll(session);
   };
   return (
     <p class="quiet gap">
       <span>{omitted > 0 ? `${omitted.toLocaleString()} earlier ${omitted === 1 ? 'entry is' : 'entries are'} not shown` : 'Earlier entries are not shown'}</span>
-      <button type="button" class="link" onClick={all}>
-        Show all
-      </button>
+      {session?.whole.value ? null : (
+        <button type="button" class="link" onClick={all}>
+          Show all
+        </button>
+      )}
     </p>
   );
 }
