@@ -187,7 +187,7 @@ func testJournalReadBytes(t *testing.T, b Backend) {
 	s := open(t, b)
 	openJournal(t, s, "j", 1, 1)
 	var events []journal.Event
-	for seq := uint64(1); seq <= 3000; seq++ {
+	for seq := uint64(1); seq <= 1200; seq++ {
 		e := event(seq)
 		e.Data = append(e.Data, strings.Repeat("x", int(seq%300))...)
 		events = append(events, e)
@@ -297,7 +297,7 @@ func testJournalCompact(t *testing.T, b Backend) {
 			if !equal(e, want[i]) {
 				t.Errorf("%s: event %+v, want %+v", step.name, e, want[i])
 			}
-			rest := readAll(t, s, "alice", "j", e.Seq, 20)
+			rest := readAll(t, s, "alice", "j", e.Seq, 300)
 			if len(rest) != len(want)-i-1 {
 				t.Errorf("%s: %d events after %d, want %d", step.name, len(rest), e.Seq, len(want)-i-1)
 			}

@@ -24,7 +24,7 @@ func testModel(t *testing.T, b Backend) {
 	defer func() { must(t, model.Close()) }()
 	for seed := range uint64(3) {
 		tw := &twins{t, rand.New(rand.NewPCG(seed, 3)), open(t, b), model}
-		for step := 0; step < 500 && !t.Failed(); step++ {
+		for step := 0; step < 300 && !t.Failed(); step++ {
 			tw.step()
 		}
 		tw.compareAll()
@@ -175,7 +175,7 @@ func (tw *twins) compareJournal(p, name string, after uint64) {
 	want, modelErr := tw.model.JournalInfo(ctx, p, name)
 	tw.same("info", err, modelErr)
 	wantInfo(tw.t, "info", got, want)
-	if err == nil && !slices.EqualFunc(readAll(tw.t, tw.store, p, name, after, 100), readAll(tw.t, tw.model, p, name, after, 100), equal) {
+	if err == nil && !slices.EqualFunc(readAll(tw.t, tw.store, p, name, after, 1000), readAll(tw.t, tw.model, p, name, after, 1000), equal) {
 		tw.t.Errorf("%s after %d differs", name, after)
 	}
 }

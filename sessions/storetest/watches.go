@@ -104,7 +104,11 @@ func testWatchSlow(t *testing.T, b Backend) {
 	}
 	witness, _ := follow(t, s, "alice")
 	commit(t, s, set("end", ""))
-	await(t, witness, "end")
+	for c := range witness {
+		if c.Lost || c.Key == "end" { // some of the many may still be on their way
+			break
+		}
+	}
 	timeout := time.After(patience)
 	for n := 0; ; n++ {
 		select {
