@@ -10,6 +10,7 @@ import { Asks, type Ask } from './asks';
 import { Cursor } from './cursor';
 import type { Flusher } from './flush';
 import type { Shelf } from './outbox';
+import { Merge } from './merge';
 import { Prompts } from './prompts';
 import { Surroundings } from './surroundings';
 import { Transcript } from './transcript';
@@ -50,6 +51,8 @@ export class Session {
   readonly transcript: Transcript;
   readonly asks: Asks;
   readonly prompts: Prompts;
+  /** The way home, of a side conversation. */
+  readonly merge = new Merge((method, params) => this.call(method, { sessionId: this.id, ...params }));
   private readonly cursor = new Cursor();
   private readonly deps: SessionDeps;
   private connection: Connection | undefined;

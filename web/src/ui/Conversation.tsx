@@ -7,6 +7,7 @@ import { AskCard } from './AskCard';
 import { Composer } from './Composer';
 import { useApp } from './context';
 import * as icons from './icons';
+import { MergeCard } from './MergeCard';
 import { Outbox } from './Outbox';
 import { ProblemCard, Spinner } from './parts';
 import { PlanStrip } from './Plan';
@@ -32,6 +33,7 @@ export function Conversation({ session }: { session: Session }) {
       <div class="dock" hidden={attach === 'gone'}>
         <PlanStrip session={session} />
         <ForceStop session={session} />
+        <MergeCard session={session} />
         <Composer
           draftId={session.id}
           init={link?.init.value}
