@@ -148,6 +148,7 @@ func TestV11_NoCursorIsReusedForOtherEvents(t *testing.T) {
 		b.store.breakJournal("fake/" + a.Handle())
 		c.prompt(a, "lost one")
 		c.prompt(a, "lost two")
+		time.Sleep(time.Second) // whatever the keeper could do it has done
 		session, epoch, seq := cursor(t, c.take())
 		b.store.breakJournal("")
 		b.restart()
