@@ -245,6 +245,35 @@ export const tests = {
       check((await page.locator('.note').count()) === 1, 'one card after a reload');
     }),
 
+  TestP1_SideConversationBesideItsParent: (bin) =>
+    withPage(bin, {}, async ({ page }) => {
+      await send(page, 'the main subject');
+      await idle(page);
+      await type(page, '/side why is that so?');
+      const main = page.getByRole('region', { name: 'Main conversation' });
+      const side = page.getByRole('region', { name: 'Side conversation' });
+      await side.waitFor();
+      await eventually('the question is in the side conversation', async () => (await side.locator('.user .bubble').allTextContents()).join() === 'why is that so?');
+      check((await main.locator('.user .bubble').first().textContent()) === 'the main subject', 'the main one stays in view');
+      await idle(page);
+      await main.getByLabel('Message to the main conversation').fill('go on meanwhile');
+      await main.getByLabel('Message to the main conversation').press('Enter');
+      await eventually('the main one goes on', async () => (await main.locator('.message').count()) === 2);
+      await send(page, 'and here too');
+      await idle(page);
+      check(!(await main.textContent()).includes('and here too') && !(await side.textContent()).includes('go on meanwhile'), 'nothing mixes');
+      await shot(page, 'beside');
+      await page.reload();
+      await eventually('a reload shows both', async () => (await main.locator('.user').count()) === 2 && (await side.locator('.user').count()) > 1);
+      check((await side.getByRole('separator', { name: 'From the main conversation' }).count()) === 1, 'what the child inherited is marked');
+      await shot(page, 'beside-reloaded');
+      await page.setViewportSize({ width: 1100, height: 800 });
+      await eventually('one conversation when there is no room', async () => (await page.locator('.pane').count()) === 1);
+      await page.setViewportSize({ width: 1280, height: 800 });
+      await side.getByRole('button', { name: 'Close the side conversation' }).click();
+      await eventually('the main one alone', async () => (await page.locator('.pane').count()) === 1 && (await page.locator('.user .bubble').last().textContent()) === 'go on meanwhile');
+    }),
+
   TestCase27_BackgroundOutputIsNoTurn: (bin) =>
     withPage(bin, {}, async ({ page }) => {
       await send(page, 'BACKGROUND:3500 later');

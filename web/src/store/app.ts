@@ -32,7 +32,9 @@ export class App {
   readonly keep: Keep;
   readonly notifier: Notifier;
   /** Text that the composer should take over, as when a prompt is taken out of the queue. */
-  readonly handedBack = signal<string | undefined>(undefined);
+  readonly handedBack = signal<{ draftId: string; text: string } | undefined>(undefined);
+  /** There is room for a side conversation beside its parent. */
+  readonly wide = signal(false);
   private readonly deps: LinkDeps;
   private refreshTimer: ReturnType<typeof setTimeout> | undefined;
   private toastTimer: ReturnType<typeof setTimeout> | undefined;
@@ -68,6 +70,24 @@ export class App {
   /** The session that is shown. */
   readonly session = signal<Session | undefined>(undefined);
 
+  /** The parent of the side conversation that is shown, when there is room for it. */
+  beside(): Session | undefined {
+    const parent = this.parentBeside();
+    const link = this.link.value;
+    const session = parent !== undefined && link && link.count.value > 0 ? link.sessions.get(parent) : undefined;
+    return session?.attach.value === 'gone' ? undefined : session;
+  }
+
+  /** Opens that parent, as after a reload of the page. */
+  openBeside(): void {
+    const parent = this.parentBeside();
+    if (parent !== undefined && !this.link.value?.sessions.has(parent)) this.link.value?.open(parent, this.cwdOf(parent));
+  }
+
+  private parentBeside(): string | undefined {
+    return this.wide.value ? this.session.value?.parent.value : undefined;
+  }
+
   async start(): Promise<void> {
     this.linkFailed.value = new URLSearchParams(location.search).get('login') === 'failed';
     const route = parseRoute(location.search, location.hash);
@@ -79,6 +99,10 @@ export class App {
       if (document.visibilityState !== 'visible') return;
       for (const l of this.links.value) l.wake();
     };
+    const room = matchMedia('(min-width: 1160px)');
+    const measure = () => (this.wide.value = room.matches);
+    measure();
+    room.addEventListener('change', measure);
     document.addEventListener('visibilitychange', back);
     addEventListener('online', back);
     addEventListener('focus', back);

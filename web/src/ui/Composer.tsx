@@ -11,6 +11,8 @@ import { filterCommands, SlashMenu } from './SlashMenu';
 export interface ComposerProps {
   /** Under which the draft is kept. */
   draftId: string;
+  /** Beside the conversation that is shown: the keyboard's message box is another one. */
+  aside?: boolean;
   init: InitInfo | undefined;
   commands: readonly AvailableCommand[];
   placeholder: string;
@@ -38,14 +40,14 @@ export function Composer(props: ComposerProps) {
   };
 
   useEffect(() => {
-    if (matchMedia('(pointer: fine)').matches) area.current?.focus();
+    if (!props.aside && matchMedia('(pointer: fine)').matches) area.current?.focus();
   }, [props.draftId]);
   // A prompt that was taken out of the queue comes back here, in front of what is being typed.
   useEffect(() => {
     const back = app.handedBack.value;
-    if (back === undefined) return;
+    if (back?.draftId !== props.draftId) return;
     app.handedBack.value = undefined;
-    set(text.value ? `${back}\n\n${text.value}` : back);
+    set(text.value ? `${back.text}\n\n${text.value}` : back.text);
     area.current?.focus();
   });
   useLayoutEffect(() => {
@@ -137,12 +139,12 @@ export function Composer(props: ComposerProps) {
       {menu.length > 0 ? <SlashMenu commands={menu} chosen={Math.min(chosen.value, menu.length - 1)} onPick={pick} /> : null}
       {files.value.length > 0 ? <Attached files={files} /> : null}
       <textarea
-        id="composer"
+        id={props.aside ? 'composer-aside' : 'composer'}
         ref={area}
         rows={1}
         value={text.value}
         placeholder={props.placeholder}
-        aria-label="Message"
+        aria-label={props.aside ? 'Message to the main conversation' : 'Message'}
         aria-autocomplete="list"
         aria-controls={menu.length > 0 ? 'slash-menu' : undefined}
         aria-activedescendant={menu.length > 0 ? `slash-${Math.min(chosen.value, menu.length - 1)}` : undefined}

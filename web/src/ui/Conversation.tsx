@@ -19,7 +19,8 @@ const page = 200;
 /** A background activity without output for this long counts as over, in ms. */
 const quietMs = 10_000;
 
-export function Conversation({ session }: { session: Session }) {
+/** A conversation; `aside` is the parent that is shown beside a side conversation. */
+export function Conversation({ session, aside = false }: { session: Session; aside?: boolean }) {
   const app = useApp();
   const link = app.link.value;
   const attach = session.attach.value;
@@ -36,6 +37,7 @@ export function Conversation({ session }: { session: Session }) {
         <MergeCard session={session} />
         <Composer
           draftId={session.id}
+          aside={aside}
           init={link?.init.value}
           commands={session.around.commands.value}
           placeholder={session.running ? 'Queue a message' : 'Message'}

@@ -1,9 +1,10 @@
+import { useContext } from 'preact/hooks';
 import type { Entry, NoteEntry, NoticeEntry, TextEntry } from '../store/entries';
 import { textOf } from '../store/entries';
 import { blockSource, linkTarget, oneLine } from '../md/safe';
 import type { ContentBlock } from '../wire/types';
 import { Clipped, Code } from './Code';
-import { useApp } from './context';
+import { SessionContext, useApp } from './context';
 import * as icons from './icons';
 import { Markdown } from './Markdown';
 import { bytes, CopyButton, Fold } from './parts';
@@ -105,7 +106,7 @@ function Message({ entry, live }: { entry: TextEntry; live: boolean }) {
 
 function Gap({ omitted }: { omitted: number }) {
   const app = useApp();
-  const session = app.session.value;
+  const session = useContext(SessionContext);
   const all = () => {
     if (session) app.link.value?.showAll(session);
   };

@@ -38,7 +38,7 @@ export function NewChat() {
     else {
       problem.value = toProblem(failed);
       const text = blocks.map((b) => (b.type === 'text' ? b.text : '')).join('');
-      if (problem.value.code !== -32000 && text) app.handedBack.value = text;
+      if (problem.value.code !== -32000 && text) app.handedBack.value = { draftId: 'new', text };
     }
   };
 

@@ -35,7 +35,7 @@ function Item({ item, session }: { item: Outgoing; session: Session }) {
   const app = useApp();
   const edit = async () => {
     const blocks = await session.prompts.withdraw(item.key);
-    if (blocks) app.handedBack.value = summary(blocks);
+    if (blocks) app.handedBack.value = { draftId: session.id, text: summary(blocks) };
   };
   return (
     <div class={`outgoing ${item.phase}`}>

@@ -1,8 +1,10 @@
 import { useComputed } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { oneLine } from '../md/safe';
 import type { App } from '../store/app';
+import type { Session } from '../store/session';
 import { AskCard } from './AskCard';
-import { AppContext, useApp } from './context';
+import { AppContext, SessionContext, useApp } from './context';
 import { Conversation } from './Conversation';
 import { Header } from './Header';
 import { Help } from './Help';
@@ -80,13 +82,42 @@ function Shell() {
       <main class="main" aria-label="Conversation">
         <Header />
         <LooseAsks />
-        {session ? <Conversation key={session.id} session={session} /> : <NewChat />}
+        {session ? <Panes session={session} /> : <NewChat />}
       </main>
       {app.help.value ? <Help /> : null}
       <Toast />
       <div class="visually-hidden" role="status" aria-live="polite">
         {app.said.value}
       </div>
+    </div>
+  );
+}
+
+/** The conversation that is shown, on a wide screen with its parent at its left. */
+function Panes({ session }: { session: Session }) {
+  const app = useApp();
+  const parent = app.beside();
+  useEffect(() => app.openBeside(), [session, session.parent.value, app.wide.value]);
+  const close = () => parent && app.show(parent.id, parent.agent);
+  return (
+    <div class={`panes ${parent ? 'two' : ''}`}>
+      {(parent ? [parent, session] : [session]).map((s) => (
+        <section key={s.id} class="pane" aria-label={parent ? (s === parent ? 'Main conversation' : 'Side conversation') : undefined}>
+          {parent ? (
+            <header class="pane-head">
+              <h2>{s === parent ? oneLine(s.around.title.value ?? '', 120) || 'Main conversation' : 'Side conversation'}</h2>
+              {s === parent ? null : (
+                <button type="button" class="ghost icon-only" aria-label="Close the side conversation" title="Close" onClick={close}>
+                  <icons.Close />
+                </button>
+              )}
+            </header>
+          ) : null}
+          <SessionContext.Provider value={s}>
+            <Conversation session={s} aside={s === parent} />
+          </SessionContext.Provider>
+        </section>
+      ))}
     </div>
   );
 }

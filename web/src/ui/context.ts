@@ -1,6 +1,7 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { App } from '../store/app';
+import type { Session } from '../store/session';
 
 export const AppContext = createContext<App | undefined>(undefined);
 
@@ -9,3 +10,6 @@ export function useApp(): App {
   if (!app) throw new Error('no App above this component');
   return app;
 }
+
+/** The session of the pane that a component is in. */
+export const SessionContext = createContext<Session | undefined>(undefined);

@@ -30,7 +30,7 @@ export function shortcuts(app: App): () => void {
     } else if (e.altKey && !mod && e.code === 'KeyN') app.show();
     else if (e.altKey && !mod && (e.key === 'ArrowUp' || e.key === 'ArrowDown')) step(app, e.key === 'ArrowUp' ? -1 : 1);
     else if (e.altKey && !mod && /^Digit[1-9]$/.test(e.code)) {
-      const button = document.querySelectorAll<HTMLButtonElement>('.ask:last-of-type [data-choice]')[Number(e.code.slice(5)) - 1];
+      const button = choices()[Number(e.code.slice(5)) - 1];
       if (!button) return;
       button.click();
     } else if (!typing(e) && !mod && !e.altKey && e.key === '/') document.getElementById('composer')?.focus();
@@ -42,6 +42,15 @@ export function shortcuts(app: App): () => void {
   };
   addEventListener('keydown', onKey);
   return () => removeEventListener('keydown', onKey);
+}
+
+// The answers to the question that is open in the pane where the focus is, else in the one that is shown; never those of
+// the other pane. A login of the agent asks in no pane.
+function choices(): NodeListOf<HTMLButtonElement> {
+  const all = '.ask:last-of-type [data-choice]';
+  const pane = document.activeElement?.closest('.pane') ?? document.querySelector('.pane:last-child');
+  const here = pane?.querySelectorAll<HTMLButtonElement>(all);
+  return here && here.length > 0 ? here : document.querySelectorAll<HTMLButtonElement>(`.loose ${all}`);
 }
 
 function step(app: App, by: number): void {
