@@ -37,7 +37,7 @@ func methodOf(f *wire.Frame) method {
 	case "session/list":
 		return method{handle: (*conn).list, slow: true}
 	case "session/prompt", "session/set_mode", "session/set_model", "session/set_config_option",
-		"_acpgate/force_stop", "_acpgate/queue_cancel":
+		"_acpgate/force_stop", "_acpgate/queue_cancel", "_acpgate/merge_preview", "_acpgate/merge":
 		return method{handle: (*conn).request, keyed: true}
 	case "session/cancel":
 		return method{handle: (*conn).notify, keyed: true, notification: true}

@@ -274,6 +274,38 @@ export const tests = {
       await eventually('the main one alone', async () => (await page.locator('.pane').count()) === 1 && (await page.locator('.user .bubble').last().textContent()) === 'go on meanwhile');
     }),
 
+  TestS9_NoteIsSeenBeforeItGoesHome: (bin) =>
+    withPage(bin, {}, async ({ page }) => {
+      await send(page, 'the main subject');
+      await idle(page);
+      const main = page.url();
+      check((await page.getByRole('button', { name: 'Bring a note home' }).count()) === 0, 'only a side conversation has the button');
+      await type(page, '/side SLOW:10x150 why is that so?');
+      await eventually('the side conversation opens', async () => page.url() !== main);
+      const bring = page.getByRole('button', { name: 'Bring a note home' });
+      await bring.waitFor();
+      check(await bring.isDisabled(), 'not while a turn runs');
+      await idle(page);
+      await bring.click();
+      const form = page.getByRole('form', { name: 'Note for the main conversation' });
+      await form.waitFor();
+      await shot(page, 'note-preview');
+      await form.getByRole('button', { name: 'Discard' }).click();
+      await eventually('idle again', async () => await bring.isEnabled());
+      await bring.click();
+      await form.getByLabel('Note', { exact: true }).fill('x'.repeat(2001));
+      check(await form.getByRole('button', { name: 'Send' }).isDisabled(), 'not over the limit');
+      await form.getByLabel('Note', { exact: true }).fill('what was found out, in my words');
+      await form.getByRole('button', { name: 'Send' }).click();
+      await page.locator('.report', { hasText: 'The note went to' }).waitFor();
+      check((await form.count()) === 0, 'the card is away');
+      await shot(page, 'note-sent');
+      await page.locator('.header').getByRole('button', { name: 'back to the main one' }).click();
+      await page.locator('.note').waitFor();
+      check((await page.locator('.note').count()) === 1, 'the discarded one did not go');
+      check((await page.locator('.note').textContent()).includes('what was found out, in my words'), 'as it was edited');
+    }),
+
   TestCase27_BackgroundOutputIsNoTurn: (bin) =>
     withPage(bin, {}, async ({ page }) => {
       await send(page, 'BACKGROUND:3500 later');
