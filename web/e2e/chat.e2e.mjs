@@ -280,7 +280,7 @@ export const tests = {
       await idle(page);
       const main = page.url();
       check((await page.getByRole('button', { name: 'Bring a note home' }).count()) === 0, 'only a side conversation has the button');
-      await type(page, '/side SLOW:10x150 why is that so?');
+      await type(page, '/side SLOW:30x150 why is that so?');
       await eventually('the side conversation opens', async () => page.url() !== main);
       const bring = page.getByRole('button', { name: 'Bring a note home' });
       await bring.waitFor();
