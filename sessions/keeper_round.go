@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/acpgate/acpgate/sessions/journal"
 )
@@ -107,8 +108,8 @@ func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]uint64) err
 	var runs []Run
 	var of []*session
 	var failed error
-	for s, upto := range dirty {
-		events, err := k.events(ctx, s, upto)
+	for _, g := range k.gather(ctx, dirty) {
+		s, upto, events, err := g.s, g.upto, g.events, g.err
 		if err != nil {
 			if !k.giveUp(s, err) {
 				failed = err
@@ -143,6 +144,42 @@ func (k *keeper) storeEvents(ctx context.Context, dirty map[*session]uint64) err
 		}
 	}
 	return failed
+}
+
+// gathered is what is to be stored of a session, or why that cannot be said.
+type gathered struct {
+	s      *session
+	upto   uint64
+	events []journal.Event
+	err    error
+}
+
+// keepOpening is how many journals are opened at the same time: the store commits those together, and many new sessions do
+// not wait for each other.
+const keepOpening = 256
+
+// gather calls events for all sessions.
+func (k *keeper) gather(ctx context.Context, dirty map[*session]uint64) []gathered {
+	all := make([]gathered, 0, len(dirty))
+	for s, upto := range dirty {
+		all = append(all, gathered{s: s, upto: upto})
+	}
+	var wg sync.WaitGroup
+	room := make(chan struct{}, keepOpening)
+	for i := range all {
+		g := &all[i]
+		if g.s.storedAs != "" {
+			g.events, g.err = k.events(ctx, g.s, g.upto)
+			continue
+		}
+		room <- struct{}{}
+		wg.Go(func() {
+			g.events, g.err = k.events(ctx, g.s, g.upto)
+			<-room
+		})
+	}
+	wg.Wait()
+	return all
 }
 
 // compact trims what is stored of s to what its journal retains, once in a while.
