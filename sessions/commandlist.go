@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/acpgate/acpgate/agentpool/wire"
@@ -53,4 +54,28 @@ func (s *session) offerCommands() {
 	line := mustFrame(wire.AppendNotification(nil, "session/update", append(b, '}')))
 	s.snap.take(s, line)
 	s.journal.Append(journal.Update, time.Now(), line.Raw)
+}
+
+// menus keeps one copy of each list of commands, without the session's id: most sessions of an agent have the same one, and
+// it would be a tenth of the memory of an idle session.
+type menus struct {
+	mu    sync.Mutex // a leaf
+	lines map[string][]byte
+}
+
+const maxMenus = 64 // different ones that are remembered
+
+// share returns the line of an available_commands_update. It must not be changed.
+func (m *menus) share(f *wire.Frame) []byte {
+	line := wire.Splice(nil, f.Raw, f.EditSession([]byte(`""`)))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if same := m.lines[string(line)]; same != nil {
+		return same
+	}
+	if m.lines == nil || len(m.lines) >= maxMenus {
+		m.lines = map[string][]byte{}
+	}
+	m.lines[string(line)] = line
+	return line
 }

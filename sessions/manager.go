@@ -23,6 +23,7 @@ type Manager struct {
 	roots  []string // resolved
 	budget *journal.Budget
 	known  *known
+	menus  menus
 	keeper *keeper // nil without a store
 	node   string
 

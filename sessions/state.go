@@ -132,7 +132,11 @@ func (s *snapshot) take(of *session, f *wire.Frame) {
 			s.title = clip(*u.Title, maxOpenedMember)
 			of.m.known.title(of, s.title)
 		}
-		s.lines[k] = append(s.lines[k][:0:0], f.Raw...)
+		if k == commandsUpdate {
+			s.lines[k] = of.m.menus.share(f)
+		} else {
+			s.lines[k] = append(s.lines[k][:0:0], f.Raw...)
+		}
 		return
 	}
 }
