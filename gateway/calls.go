@@ -85,7 +85,9 @@ func (c *conn) closeCall(k *call) bool {
 		return false
 	}
 	k.over = true
-	delete(c.calls, k.key)
+	if delete(c.calls, k.key); len(c.calls) == 0 {
+		c.calls = nil // an idle connection keeps no empty map
+	}
 	c.srv.metrics.requestsOpen.Dec()
 	return true
 }

@@ -23,8 +23,8 @@ const (
 	// maxUnsent bounds what the kernel holds of a connection before it has sent it.
 	maxUnsent = 256 << 10
 
-	hijackReadBuffer  = 1 << 10 // frame headers and small frames; large payloads go past it
-	hijackWriteBuffer = 192     // a whole control frame, so that one is never torn apart
+	hijackReadBuffer  = 512 // frame headers and most of what a client sends; larger payloads go past it
+	hijackWriteBuffer = 192 // a whole control frame, so that one is never torn apart
 
 	// slowWrite is how long a write takes that had to wait for room. One that finds room proves nothing about the peer.
 	slowWrite = 5 * time.Millisecond
