@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"syscall"
@@ -32,6 +33,8 @@ const (
 	manyPerSecond   = 1_000_000
 	manySessions    = 100_000
 )
+
+const gcPercent = 50 // as acpgate has it
 
 // runGateway serves as acpgate does, with its defaults, for what acpgate has no flag for: without a store, which shows what
 // the way through the gateway costs, and with profiles, of the processor for its whole life and of the heap at SIGUSR1.
@@ -55,6 +58,7 @@ func runGateway(ctx context.Context, args []string, stderr io.Writer) (err error
 	for _, name := range slices.Sorted(maps.Keys(commands)) {
 		specs = append(specs, agentpool.Spec{Name: name, Command: commands[name][0], Args: commands[name][1:]})
 	}
+	debug.SetGCPercent(gcPercent)
 	stop, err := startProfiles(*profile)
 	if err != nil {
 		return err
