@@ -60,12 +60,14 @@ func (m *Manager) carryOut(ctx context.Context, v *View, mv *move) {
 		s, err = mv.open(ctx)
 		v.mu.Lock()
 	}
-	made := s
+	var unused *session // was made for this move, which fails
 	switch {
 	case err != nil:
-		made = nil
 	case v.closed:
 		err = errNotFound(v.handle)
+		if !s.prompted {
+			unused = s
+		}
 	case s.view != nil && s.view != v:
 		err = errInUse(s.view)
 	}
@@ -79,8 +81,8 @@ func (m *Manager) carryOut(ctx context.Context, v *View, mv *move) {
 	discard := old != nil && (mv.discard || !old.prompted)
 	v.finish(mv, err)
 	v.mu.Unlock()
-	if err != nil && made != nil && !made.prompted {
-		m.retire(ctx, made, true) // it was made for this move
+	if unused != nil {
+		m.retire(ctx, unused, true)
 	}
 	if discard {
 		if mv.discard {
