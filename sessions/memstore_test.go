@@ -26,6 +26,7 @@ type memStore struct {
 	fail     error
 	appends  int
 	onCommit func() // called once, before the next commit is looked at
+	onAppend func() // called once, before the next append
 	broken   string // name of a journal that takes nothing any more
 }
 
@@ -126,6 +127,13 @@ func (m *memStore) breakJournal(name string) {
 	m.broken = name
 }
 
+// beforeAppend makes the next append call f first.
+func (m *memStore) beforeAppend(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.onAppend = f
+}
+
 // before makes the next commit call f first.
 func (m *memStore) before(f func()) {
 	m.mu.Lock()
@@ -203,6 +211,13 @@ func (m *memStore) OpenJournal(_ context.Context, principal, name string, fence,
 }
 
 func (m *memStore) Append(_ context.Context, runs []sessions.Run) []error {
+	m.mu.Lock()
+	hook := m.onAppend
+	m.onAppend = nil
+	m.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := make([]error, len(runs))

@@ -259,7 +259,7 @@ func TestV16_PromptBesideAWakingCallIsSentOnce(t *testing.T) {
 		c.take()
 		time.Sleep(31 * time.Minute)
 		c.take()
-		b.store.before(func() {
+		b.store.beforeAppend(func() {
 			time.Sleep(time.Second)
 			if n := count(p, "session/prompt"); n != 1 {
 				t.Errorf("the agent has %d prompts before the second is stored, want 1", n)
