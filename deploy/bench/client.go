@@ -199,7 +199,7 @@ func result(frame []byte, id int) (json.RawMessage, error) {
 	return append(json.RawMessage(nil), m.Result...), nil
 }
 
-const maxMenus = 3 // a session gets the gateway's own commands once when it is opened, and again when the agent changes its own
+const maxMenus = 64 // with the session, with every change of the agent's own commands, and with every load
 
 // next returns the next frame, but for the lists of commands, which the gateway adds.
 func (u *user) next() ([]byte, error) {
