@@ -84,8 +84,9 @@ func (l launch) start() (*child, error) {
 	for _, p := range []struct {
 		mine **os.File
 		out  bool
-	}{{&c.stdin, true}, {&c.stdout, false}, {&c.stderr, false}} {
-		r, w, err := os.Pipe()
+		make func() (r, w *os.File, err error)
+	}{{&c.stdin, true, os.Pipe}, {&c.stdout, false, blockingPipe}, {&c.stderr, false, os.Pipe}} {
+		r, w, err := p.make()
 		if err != nil {
 			return fail(fmt.Errorf("pipe: %w", err))
 		}
@@ -118,15 +119,36 @@ func (l launch) start() (*child, error) {
 	return c, nil
 }
 
+// blockingPipe returns a pipe whose reads block a thread instead of only a goroutine. What watches many files at once is
+// told of every single line that an agent writes, even while its reader is busy with lines before it; that cost an agent
+// that writes line by line, and us, half of their processor time. A thread is cheap beside an agent process.
+func blockingPipe() (r, w *os.File, err error) {
+	fds, err := closeOnExec(func(fds []int) error { return unix.Pipe(fds) })
+	if err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
+}
+
+// closeOnExec calls open for two descriptors that no process started meanwhile inherits.
+func closeOnExec(open func(fds []int) error) (fds [2]int, err error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := open(fds[:]); err != nil {
+		return fds, err
+	}
+	unix.CloseOnExec(fds[0])
+	unix.CloseOnExec(fds[1])
+	return fds, nil
+}
+
 // socketPair returns a connected pair of stream sockets; the first one is for this process and does not block a thread.
 func socketPair() (mine, other *os.File, err error) {
-	syscall.ForkLock.RLock()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err == nil {
-		unix.CloseOnExec(fds[0])
-		unix.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
+	fds, err := closeOnExec(func(fds []int) error {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		copy(fds, pair[:])
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,7 +18,9 @@
 //	spec, specflag, specfile, environ   what to run
 //	supervise, tree_*                   the supervisor, in its own process
 //	child                               the gateway's side of it
-//	linequeue, reader, stderr, ring     the three pipes
+//	pipe_*                              what a pipe holds
+//	linequeue, reader, pacer            stdin and stdout
+//	stderr, ring                        stderr
 //	process, mux, handle                one process, its routing, its users
 //	fs, sandbox                         what an agent may touch
 //	pool, acquire, start, idle, restart which processes there are

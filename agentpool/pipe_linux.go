@@ -8,7 +8,7 @@ import (
 
 // stdoutPipe is how many bytes an agent can write ahead. With the usual 64 KiB an agent that writes fast and its reader
 // take turns to sleep; with four times as much, the processor time of a line is a fifth less. It stays small enough for
-// 256 agents of one unprivileged user (pipe-user-pages-soft).
+// 160 agents of one unprivileged user, beyond which the kernel makes its new pipes small (pipe-user-pages-soft).
 const stdoutPipe = 256 << 10
 
 // growPipe makes room in a pipe. Where the system does not allow it the pipe stays as it is.

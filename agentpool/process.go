@@ -18,7 +18,7 @@ const (
 	stderrRing   = 64 << 10               // what is kept of stderr (rule W7)
 	noiseRing    = 16 << 10               // what is kept of stdout lines that are no messages
 	stderrTail   = 4 << 10                // of it in an AgentError
-	maxGathered  = 256 << 10              // bytes of lines for which sessions are woken once
+	maxGathered  = 1 << 20                // bytes of lines for which sessions are woken once
 	maxAsks      = 1024                   // open requests of an agent
 	maxPending   = 4096                   // lines of sessions that nobody knows yet
 	maxElicited  = 64                     // elicitations whose completion may still be announced
@@ -55,6 +55,7 @@ type process struct {
 	limits wire.Limits
 	frame  wire.Frame // of the current line
 	reader uint64     // number of the reader goroutine
+	urgent bool       // a request or response came since the last pause; the reader goroutine's
 	noted  []*route   // got lines since the last pause; the reader goroutine's
 
 	wg   sync.WaitGroup // all goroutines but read and child.watch

@@ -36,7 +36,10 @@ const (
 func (p *process) read(stderrDone <-chan struct{}) {
 	p.reader = goroutineID()
 	lines := wire.NewLineReader(p.child.stdout, int(p.spec.LineLimit))
-	gathered := 0 // bytes of lines since the last pause
+	var (
+		gathered int // bytes of lines since the last pause
+		pace     pacer
+	)
 	for {
 		line, skipped, err := lines.Next()
 		switch {
@@ -53,8 +56,9 @@ func (p *process) read(stderrDone <-chan struct{}) {
 		if lines.Buffered() || gathered < maxGathered && lines.Filled() && isReadable(p.child.stdout) {
 			continue // the next line is at hand, or nearly so
 		}
-		gathered = 0
 		p.pause()
+		pace.rest(gathered, p.urgent)
+		gathered, p.urgent = 0, false
 	}
 }
 
@@ -71,8 +75,10 @@ func (p *process) line(raw []byte) {
 	case wire.Notification:
 		p.notification(&p.frame)
 	case wire.Request:
+		p.urgent = true
 		p.request(&p.frame)
 	case wire.Result, wire.Failure:
+		p.urgent = true
 		p.response(&p.frame)
 	default:
 		p.addNoise(raw)
