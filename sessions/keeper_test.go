@@ -226,3 +226,51 @@ func TestV16_StoredKeysAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A key that was stored when the gateway ended, and whose prompt was not, stands for nothing: no agent has seen it.
+func TestV16_KeyWithoutItsPromptIsForgotten(t *testing.T) {
+	scenario(t, agenttest.Profile{}, sessions.Config{}, func(b *bench) {
+		c := b.optedIn()
+		a := c.newSession()
+		c.prompt(a, "one")
+		c.take()
+		time.Sleep(time.Second)
+		b.store.failAppends(true) // the record goes through, the event does not
+		c.send(a, "session/prompt", text("pay")+`,"_meta":{"acpgate":{"key":"k1"}}`)
+		time.Sleep(20 * time.Millisecond)
+		b.crash()
+		b.store.failAppends(false)
+		if got := b.store.members("keys/fake/" + a.Handle()); fmt.Sprint(got) != "[k1]" {
+			t.Fatalf("the store has the keys %v", got)
+		}
+		d := b.optedIn()
+		x := d.resume(a.Handle(), `{"view":true}`)
+		d.take()
+		d.send(x, "session/prompt", text("pay")+`,"_meta":{"acpgate":{"key":"k1"}}`)
+		d.expect("agent:ECHO[pay] stop:end_turn")
+	})
+}
+
+// The outcome of a key is that of its turn in the journal: a record that was stored before the turn's end is not believed.
+func TestV16_OutcomeWithoutItsTurnEndIsNotBelieved(t *testing.T) {
+	scenario(t, agenttest.Profile{}, sessions.Config{}, func(b *bench) {
+		c := b.optedIn()
+		a := c.newSession()
+		p := b.agents.Started(b, 1)
+		manual(p)
+		c.send(a, "session/prompt", text("pay")+`,"_meta":{"acpgate":{"key":"k1"}}`)
+		call := p.Await("session/prompt")
+		time.Sleep(time.Second)
+		b.store.failAppends(true)
+		call.Chunk("the answer that is lost")
+		call.Result(`{"stopReason":"end_turn"}`)
+		time.Sleep(time.Second)
+		b.crash()
+		b.store.failAppends(false)
+		d := b.optedIn()
+		x := d.resume(a.Handle(), `{"view":true}`)
+		d.take()
+		d.send(x, "session/prompt", text("pay")+`,"_meta":{"acpgate":{"key":"k1"}}`)
+		d.expect("error:-32603:owner_lost")
+	})
+}

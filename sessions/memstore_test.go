@@ -27,6 +27,7 @@ type memStore struct {
 	appends  int
 	onCommit func() // called once, before the next commit is looked at
 	onAppend func() // called once, before the next append
+	noAppend bool
 	broken   string // name of a journal that takes nothing any more
 }
 
@@ -125,6 +126,13 @@ func (m *memStore) breakJournal(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.broken = name
+}
+
+// failAppends makes every append fail, or ends that.
+func (m *memStore) failAppends(fail bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.noAppend = fail
 }
 
 // beforeAppend makes the next append call f first.
@@ -226,6 +234,8 @@ func (m *memStore) Append(_ context.Context, runs []sessions.Run) []error {
 		switch {
 		case m.fail != nil:
 			out[i] = m.fail
+		case m.noAppend:
+			out[i] = sessions.ErrUnavailable
 		case j == nil || r.Journal == m.broken:
 			out[i] = sessions.ErrNoJournal
 		case j.info.Fence > r.Fence:

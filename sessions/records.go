@@ -49,10 +49,11 @@ type viewRecord struct {
 }
 
 type keyRecord struct {
-	Hash   []byte          `json:"hash"`
-	Turn   string          `json:"turn"`
-	Result json.RawMessage `json:"result,omitempty"`
-	Error  json.RawMessage `json:"error,omitempty"`
+	Hash    []byte          `json:"hash"`
+	Turn    string          `json:"turn"`
+	Session string          `json:"session,omitempty"` // in whose journal the turn is
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   json.RawMessage `json:"error,omitempty"`
 }
 
 // maxOpenedMember bounds what is stored of a member of the agent's answer, and of a title or a mode, in bytes. What is longer is missing
@@ -142,7 +143,13 @@ func (v *View) saveKey(t *turn) {
 	if t.key == "" {
 		return
 	}
-	r := keyRecord{Hash: t.hash[:], Turn: t.id, Result: t.result, Error: t.errObj}
+	r := keyRecord{Hash: t.hash[:], Turn: t.id, Session: v.bound.Load().id, Result: t.result, Error: t.errObj}
+	switch {
+	case t.slash:
+		r.Session = "" // it may end in another session
+	case t.sess != nil:
+		r.Session = t.sess.bound.Load().id
+	}
 	value := mustJSON(r)
 	if len(value) > MaxIndexValueBytes { // an agent's extras: how the turn ended is kept
 		r.Result, r.Error = core(t.result, "stopReason"), core(t.errObj, "code", "message")
@@ -358,7 +365,7 @@ func (v *View) endLostTurn() {
 	v.notice(lost.Message + ".")
 }
 
-// storedKeys reads the prompt keys of a view, the latest first. A turn without an outcome died with the gateway that ran it.
+// storedKeys reads the prompt keys of a view, the latest first.
 func (m *Manager) storedKeys(ctx context.Context, principal, index string) ([]*turn, error) {
 	rows, err := m.keeper.store.Scan(ctx, principal, index, Query{Limit: min(m.cfg.KeysPerView, MaxScanRows)})
 	if err != nil {
@@ -372,20 +379,55 @@ func (m *Manager) storedKeys(ctx context.Context, principal, index string) ([]*t
 		}
 		t := &turn{id: r.Turn, key: row.Member, result: r.Result, errObj: r.Error, ended: time.UnixMilli(row.Score)}
 		copy(t.hash[:], r.Hash)
-		if !t.done() {
-			t.errObj = errOwnerLost().Object()
-		}
+		t.storedIn = r.Session
 		out = append(out, t)
 	}
 	return out, nil
 }
 
-// recallKeys takes over the keys that the store has, latest first, and forgets those whose time is over. Under mu.
+// fates says how the session's turns ended, by id; nil for one that began and did not end. Under mu.
+func (s *session) fates() map[string]*journal.TurnEndData {
+	out := map[string]*journal.TurnEndData{}
+	s.each(func(e journal.Event) bool {
+		switch e.Type {
+		case journal.Prompt:
+			var p journal.PromptData
+			if json.Unmarshal(e.Data, &p) == nil && out[p.Turn] == nil {
+				out[p.Turn] = nil
+			}
+		case journal.TurnEnd:
+			var t journal.TurnEndData
+			if json.Unmarshal(e.Data, &t) == nil {
+				out[t.Turn] = &t
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// recallKeys takes over the keys that the store has, latest first, and forgets those whose time is over. Records are stored
+// before events, so what became of a turn is what the journal says. Under mu.
 func (v *View) recallKeys(turns []*turn) {
+	fates := v.fates()
 	for _, t := range slices.Backward(turns) {
-		if time.Since(t.ended) > v.m.cfg.KeyTTL {
+		began := true
+		if t.storedIn == v.bound.Load().id {
+			var end *journal.TurnEndData
+			if end, began = fates[t.id]; end != nil {
+				t.result, t.errObj = end.Result, end.Error
+			} else if began {
+				t.result, t.errObj = nil, errOwnerLost().Object()
+			}
+		}
+		// Without a beginning and an end, no agent has got it, unless that was trimmed away.
+		never := !began && !t.done() && !v.journal.Trimmed()
+		if never || time.Since(t.ended) > v.m.cfg.KeyTTL {
 			v.forgetKey(t.key)
 			continue
+		}
+		if !t.done() {
+			t.errObj = errOwnerLost().Object()
 		}
 		if v.keys == nil {
 			v.keys = map[string]*turn{}

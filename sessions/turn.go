@@ -37,6 +37,8 @@ type turn struct {
 	forceOffered bool
 	force        *time.Timer
 
+	storedIn string // of a turn that was recalled: the session in whose journal it is
+
 	result []byte // raw result, or
 	errObj []byte // raw error object
 }
