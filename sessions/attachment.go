@@ -201,6 +201,9 @@ func (a *Attachment) due(st *stage) []anchoredFrame {
 func (a *Attachment) Pull(out Out) (more bool) {
 	for {
 		st := a.stage()
+		if st == nil {
+			return false
+		}
 		if full := a.emitDue(out, st); full {
 			return true
 		}
@@ -237,9 +240,13 @@ func (a *Attachment) Pull(out Out) (more bool) {
 	}
 }
 
+// stage is the one that Pull reads; nil once the attachment has ended.
 func (a *Attachment) stage() *stage {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.detached {
+		return nil
+	}
 	return a.stages[0]
 }
 
@@ -277,10 +284,7 @@ func (a *Attachment) arm(st *stage) bool {
 	if !st.reader.Arm() {
 		return false
 	}
-	a.mu.Lock()
-	over := a.detached
-	a.mu.Unlock()
-	if !over && (a.nextAnchor.Load() <= st.reader.Cursor().Seq || st.until.Load() <= st.reader.Cursor().Seq) {
+	if a.nextAnchor.Load() <= st.reader.Cursor().Seq || st.until.Load() <= st.reader.Cursor().Seq {
 		// Something came between the last look and Arm. Whoever disarms owns the wake-up; one too many does no harm.
 		st.reader.Poke()
 	}

@@ -313,3 +313,23 @@ func TestV2_StormOfMoves(t *testing.T) {
 		})
 	}
 }
+
+// A connection that pulls at the moment in which its attachment ends comes back, wherever the view has gone meanwhile.
+func TestW6_PullOfADetachedAttachmentEnds(t *testing.T) {
+	scenario(t, agenttest.Profile{}, sessions.Config{}, func(b *bench) {
+		c, d := b.plain(), b.optedIn()
+		a := c.newSession()
+		c.prompt(a, "one")
+		c.take()
+		x := d.load(a.Handle())
+		c.prompt(a, "/new")
+		c.take()
+		b.agents.Started(b, 1).Chunk(a.Handle(), "late") // behind the place at which x leaves the session
+		x.Detach()
+		d.frames = nil
+		if x.Pull(d) || len(d.frames) != 0 {
+			t.Errorf("it still gave %v", d.frames)
+		}
+		d.settle()
+	})
+}
