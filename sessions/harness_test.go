@@ -25,8 +25,9 @@ type bench struct {
 	*testing.T
 	agents  *agenttest.Agents
 	m       *sessions.Manager
-	store   *memStore
-	link    *storeLink // of the manager that runs now
+	store   *memStore      // nil on a real store
+	real    sessions.Store // nil on the one in memory
+	link    *storeLink     // of the manager that runs now
 	crashed []*sessions.Manager
 	cfg     sessions.Config
 	dir     string
@@ -36,8 +37,12 @@ type bench struct {
 func (b *bench) start() {
 	b.Helper()
 	cfg := b.cfg
-	if b.store != nil {
-		b.link = &storeLink{memStore: b.store}
+	switch {
+	case b.real != nil:
+		b.link = &storeLink{Store: b.real}
+		cfg.Store = b.link
+	case b.store != nil:
+		b.link = &storeLink{Store: b.store}
 		cfg.Store = b.link
 	}
 	m, err := sessions.NewManager(cfg)
@@ -70,12 +75,12 @@ func (b *bench) restart() {
 func scenario(t *testing.T, profile agenttest.Profile, cfg sessions.Config, f func(b *bench)) {
 	t.Helper()
 	dir := t.TempDir()
+	real := realStore(t)
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, dir: dir, agents: agenttest.New(t, agenttest.Config{Profiles: []agenttest.Profile{profile}})}
+		b := &bench{T: t, dir: dir, real: real, agents: agenttest.New(t, agenttest.Config{Profiles: []agenttest.Profile{profile}})}
 		cfg.Agents, cfg.Roots = b.agents, []string{dir}
-		if cfg.Store == nil {
+		if real == nil && cfg.Store == nil {
 			b.store = newMemStore()
-			cfg.Store = b.store
 		}
 		b.cfg = cfg
 		b.start()

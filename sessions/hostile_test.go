@@ -74,6 +74,9 @@ func TestV20_SessionMadeAnewIsKept(t *testing.T) {
 		e.expect("user:said agent:ECHO[said] user:more agent:ECHO[more] result")
 		d.prompt(x, "on")
 		d.expect("agent:ECHO[on] stop:end_turn")
+		if b.store == nil {
+			return
+		}
 		if record, events := b.store.has("fake/" + a.Handle()); record || events {
 			t.Error("the journal of the id before is still there")
 		}

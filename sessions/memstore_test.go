@@ -15,8 +15,8 @@ import (
 
 var _ sessions.Store = (*memStore)(nil)
 
-// memStore is a store in memory with a switch that makes it unavailable: for tests of time and of faults. The real stores
-// run the same scenarios in store_test.go.
+// memStore is a store in memory with a switch that makes it unavailable: for tests of time and of faults. The rules are
+// proved on the real stores too, in stores_test.go.
 type memStore struct {
 	mu       sync.Mutex
 	version  uint64
@@ -325,7 +325,7 @@ func (m *memStore) Close() error { return nil }
 
 // storeLink is one gateway's way to the store; a gateway that crashed has none.
 type storeLink struct {
-	*memStore
+	sessions.Store
 	lost atomic.Bool
 }
 
@@ -335,19 +335,19 @@ func (l *storeLink) Commit(ctx context.Context, principal string, c sessions.Com
 	if l.lost.Load() {
 		return sessions.ErrUnavailable
 	}
-	return l.memStore.Commit(ctx, principal, c)
+	return l.Store.Commit(ctx, principal, c)
 }
 
 func (l *storeLink) Append(ctx context.Context, runs []sessions.Run) []error {
 	if l.lost.Load() {
 		return slices.Repeat([]error{sessions.ErrUnavailable}, len(runs))
 	}
-	return l.memStore.Append(ctx, runs)
+	return l.Store.Append(ctx, runs)
 }
 
 func (l *storeLink) CloseJournal(ctx context.Context, principal, name string, fence uint64) error {
 	if l.lost.Load() {
 		return sessions.ErrUnavailable
 	}
-	return l.memStore.CloseJournal(ctx, principal, name, fence)
+	return l.Store.CloseJournal(ctx, principal, name, fence)
 }
